@@ -30,7 +30,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def bootstrap_option(*old: str, required: bool = True) -> Callable[[F], F]:
-    """Declare `--bootstrap-server` and its former names; without it the environment is asked."""
+    """Declare `--bootstrap-server` and its former names; an environment variable can replace it."""
     return click.option(
         "--bootstrap-server",
         *old,
@@ -47,7 +47,7 @@ bootstrap_server = bootstrap_option("--broker-list")
 
 
 def is_from_environment(parameter: str) -> bool:
-    """True if the environment gave the running command this parameter."""
+    """True if the running command got this parameter from an environment variable."""
     context = click.get_current_context(silent=True)
     source = None if context is None else context.get_parameter_source(parameter)
     return source is ParameterSource.ENVIRONMENT
@@ -66,7 +66,7 @@ def command_config(*old: str) -> Callable[[F], F]:
 
 
 def command_property(*old: str) -> Callable[[F], F]:
-    """Declare `--command-property K=V` and its former names; may be given again and again."""
+    """Declare `--command-property K=V` and its former names; it may be given several times."""
     return click.option(
         "--command-property",
         *old,
@@ -78,7 +78,7 @@ def command_property(*old: str) -> Callable[[F], F]:
 
 
 def read_properties_file(path: Path | None) -> dict[str, str]:
-    """Read a properties file, or nothing."""
+    """Read a properties file; without a path return no properties."""
     return {} if path is None else parse_properties(path.read_text())
 
 
@@ -88,10 +88,10 @@ def client_settings(
     properties: Iterable[str] = (),
     usual: Mapping[str, object] | None = None,
 ) -> dict[str, str]:
-    """Lay the command's usual settings under the file's and the command line's properties.
+    """Merge the command's defaults (`usual`), the file and the command line's properties.
 
-    `bootstrap` beats both if it was given on the command line, and neither if the environment
-    gave it: what was written for this command names the cluster that is meant.
+    The later ones of these override the earlier ones. `bootstrap` overrides all if it was given on
+    the command line, but not the file and the properties if it came from the environment.
     """
     texts = {key: str(value) for key, value in (usual or {}).items() if value is not None}
     merged = apply_overrides({**texts, **read_properties_file(file)}, properties)
@@ -102,7 +102,7 @@ def client_settings(
 
 
 def split_properties(texts: Iterable[str], option: str) -> dict[str, str]:
-    """Read `key=value` texts; the value may be empty and keeps its blanks."""
+    """Parse `key=value` texts; the value may be empty and keeps its blanks."""
     properties: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -113,11 +113,11 @@ def split_properties(texts: Iterable[str], option: str) -> dict[str, str]:
 
 
 def run(main: Coroutine[Any, Any, int]) -> None:
-    """Run a command on its own loop; SIGTERM ends it as Ctrl-C does. Exits with its result."""
+    """Run a command on its own loop and exit with its result; SIGTERM ends it as Ctrl-C does."""
 
     def interrupt(number: int, frame: object) -> None:
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-            # Begun in the background of a shell: deaf to Ctrl-C, but not to being told to end.
+            # Started in a shell's background: SIGINT is ignored there, but SIGTERM is not.
             signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
 
@@ -132,7 +132,7 @@ def run(main: Coroutine[Any, Any, int]) -> None:
     except KeyboardInterrupt:
         code = INTERRUPTED
     finally:
-        # An interrupt may come before `main` has begun: Python would warn that nobody awaited it.
+        # An interrupt may come before `main` has begun; close it, or Python would warn of it.
         main.close()
     sys.stdout.flush()
     raise click.exceptions.Exit(code)
@@ -145,10 +145,10 @@ def administer(
     file: Path | None,
     **usual: object,
 ) -> None:
-    """Run a command that needs an admin, as `run` and `with_admin` do.
+    """Run a command that needs an admin, by `run` and `with_admin`.
 
-    The admin has the command's name, and the settings of `client_settings`; `usual` are named with
-    underscores.
+    The admin's client id is the command's name; its settings are those of `client_settings`, of
+    which `usual` are named with underscores.
     """
     name = click.get_current_context().command.name
     keys = {key.replace("_", "."): value for key, value in usual.items()}
@@ -159,7 +159,7 @@ def administer(
 async def with_admin(
     settings: Mapping[str, str], do: "Callable[[Admin], Awaitable[int]]", complaint: str
 ) -> int:
-    """Run `do` with an admin; what the cluster refuses is one line after `complaint`, code 1."""
+    """Run `do` with an admin; if the cluster refuses, print `complaint` and why, and return 1."""
     from ..admin.admin import Admin
 
     try:
@@ -178,12 +178,12 @@ async def with_admin(
 
 
 def refusal(error: ApiError) -> str:
-    """Return the broker's own words, or else the meaning of the code."""
+    """Return the broker's error message, or else the meaning of the code."""
     return error.detail or f"{error.code.name}: {error.code.doc}"
 
 
 def table(headers: list[str], rows: Iterable[list[str]]) -> list[str]:
-    """Lines as Kafka's tools print tables: columns padded, with a tab between them."""
+    """Return the lines of a table as Kafka's tools print it: padded columns, separated by tabs."""
     lines = [headers, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
     return [
@@ -193,7 +193,10 @@ def table(headers: list[str], rows: Iterable[list[str]]) -> list[str]:
 
 
 def by_java_name(known: Mapping[str, T], name: str, option: str) -> T:
-    """Find what a Java class name stands for, with or without its package; ConfigError if none."""
+    """Return the value in `known` for a Java class name, with or without its package.
+
+    Raise ConfigError if there is none.
+    """
     short = name.rpartition(".")[2]
     if short not in known:
         raise ConfigError(option, name, f"known are {', '.join(known)}")
@@ -201,5 +204,5 @@ def by_java_name(known: Mapping[str, T], name: str, option: str) -> T:
 
 
 def say(message: str) -> None:
-    """Print a line for people, on standard error."""
+    """Print a message on standard error."""
     print(message, file=sys.stderr, flush=True)

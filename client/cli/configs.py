@@ -27,7 +27,7 @@ KINDS = {
 }
 ELSEWHERE = ("clients", "users", "ips", "client-metrics", "groups")
 SOURCES = {ConfigSource.TOPIC_CONFIG: "DYNAMIC_TOPIC_CONFIG"}
-"""Kafka's names of the sources of settings, if they differ from ours."""
+"""Kafka's names of setting sources that differ from the names in ConfigSource."""
 
 
 class ConfigCommandError(MinikafkaError):
@@ -40,7 +40,7 @@ class Request:
 
     kind: ResourceType
     name: str | None
-    """The entity's name; None: every entity of the kind."""
+    """The entity's name; None means every entity of the kind, "" the default."""
     added: Mapping[str, str]
     deleted: Sequence[str]
     wants_all: bool
@@ -90,7 +90,7 @@ def configs(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
 
 
 def _request(flags: Mapping[str, Any]) -> Request:
-    """Read the flags; UsageError where they are missing or contradict each other."""
+    """Read the flags; UsageError if some are missing or contradict each other."""
     if flags["alter"] == flags["describe"]:
         raise click.UsageError("Command must include exactly one action: --describe, --alter")
     kind, name = _entity(flags)
@@ -116,7 +116,7 @@ def _request(flags: Mapping[str, Any]) -> Request:
 
 
 def _entity(flags: Mapping[str, Any]) -> tuple[ResourceType, str | None]:
-    """Return the kind and name of the entity; None: all of the kind, "": the default."""
+    """Return the kind and name of the entity; None means all of the kind, "" the default."""
     ways = [
         flags["entity_type"] is not None,
         flags["topic"] is not None,
@@ -152,7 +152,7 @@ def _entity(flags: Mapping[str, Any]) -> tuple[ResourceType, str | None]:
 
 
 def split_settings(text: str) -> dict[str, str]:
-    """Read `k=v,k2=[a,b]`: brackets hold commas together. ConfigError for anything else."""
+    """Parse `k=v,k2=[a,b]`, in which brackets enclose a value with commas; ConfigError."""
     parts, start, depth = list[str](), 0, 0
     for place, character in enumerate(text):
         depth += (character == "[") - (character == "]")
@@ -194,7 +194,7 @@ async def _all(admin: "Admin", kind: ResourceType) -> list[ConfigResource]:
 
 async def _alter(admin: "Admin", request: Request) -> int:
     is_logger = request.kind is ResourceType.BROKER_LOGGER
-    # A logger cannot be made: that it is there is looked up for those that are set, too.
+    # Loggers cannot be created, so those to be set are also checked to exist.
     known = [*request.deleted, *(request.added if is_logger else ())]
     if known:
         found = (await admin.describe_configs([request.resource]))[request.resource]
@@ -212,9 +212,9 @@ async def _alter(admin: "Admin", request: Request) -> int:
 
 
 def is_own(resource: ConfigResource, entry: ConfigEntry) -> bool:
-    """True if the value was set for this very topic or broker, or for all brokers.
+    """True if the value was set for this topic or broker itself, or is a default of all brokers.
 
-    Always true of a logger, which has its level at one broker only.
+    It is always True for a logger, because its level belongs to one broker.
     """
     if resource.type is ResourceType.BROKER_LOGGER:
         return entry.source is ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
@@ -226,7 +226,7 @@ def is_own(resource: ConfigResource, entry: ConfigEntry) -> bool:
 
 
 def title(resource: ConfigResource, *, wants_all: bool) -> str:
-    """The line above an entity's settings."""
+    """Return the line above an entity's settings."""
     if resource.name == "":
         return "Default configs for brokers in the cluster are:"
     return f"{'All' if wants_all else 'Dynamic'} {_whose(resource, 'configs')} are:"
@@ -240,7 +240,7 @@ def _whose(resource: ConfigResource, noun: str) -> str:
 
 
 def entry_line(entry: ConfigEntry) -> str:
-    """A setting as Kafka's tool prints it."""
+    """Return the line of a setting, as Kafka's tool prints it."""
     synonyms = ", ".join(
         f"{SOURCES.get(source, source.name)}:{name}={value or ''}"
         for name, value, source in entry.synonyms

@@ -1,6 +1,6 @@
 """`minikafka console-consumer`: print the records of topics.
 
-Owns flags, where to begin and when to end; `record_formatter` makes lines, the consumer reads.
+Owns the flags, the start and the end of reading; `record_formatter` makes lines of the records.
 """
 
 import re
@@ -34,9 +34,9 @@ from .record_formatter import Formatter, make_formatter
 POLL_MS = 1000
 POLL_RECORDS = 2000
 TOPIC_WAIT_MS = 60_000
-"""The longest wait for a missing topic, which somebody may be about to create."""
+"""The longest wait in ms for a missing topic, which may soon be created."""
 LEAST_TOPIC_WAIT_MS = 2_000
-"""The shortest such wait: to hear of a topic that does exist takes a moment, too."""
+"""The shortest wait in ms for a topic, because even existing ones are not known at once."""
 DEFAULT_FORMATTER = "DefaultMessageFormatter"
 
 
@@ -54,7 +54,7 @@ class Reading:
     skip_bad: bool
 
     def check(self) -> None:
-        """UsageError where options contradict each other."""
+        """Raise UsageError if options contradict each other."""
         if (self.topic is None) == (self.include is None):
             raise click.UsageError("exactly one of --topic and --include is needed")
         if self.partition is not None and self.topic is None:
@@ -177,7 +177,7 @@ async def _consume(
 async def _until_the_end(
     consumer: "Consumer", reading: Reading
 ) -> AsyncIterator[list[ConsumerRecord]]:
-    """Yield the records of each poll until --max-messages are out, or --timeout-ms brings none."""
+    """Yield each poll's records until --max-messages are read, or none comes for --timeout-ms."""
     left = reading.max_messages
     idle_since = time.monotonic()
     while left is None or left > 0:
@@ -223,7 +223,7 @@ async def _begin(consumer: "Consumer", settings: dict[str, str], reading: Readin
 
 
 def topics_to_read(topic: str | None, include: str | None) -> list[str] | re.Pattern[str]:
-    """Return the topic, or the expression that topics match; topics created later are read, too."""
+    """Return the topic, or the pattern of --include, which topics created later match, too."""
     from .topic_table import included
 
     if topic is not None:
@@ -233,7 +233,7 @@ def topics_to_read(topic: str | None, include: str | None) -> list[str] | re.Pat
 
 
 def topic_wait_ms(timeout_ms: int | None) -> int:
-    """Return how long to wait for a missing topic, in a command with this --timeout-ms."""
+    """Return the ms to wait for a missing topic, given the command's --timeout-ms."""
     if timeout_ms is None:
         return TOPIC_WAIT_MS
     return min(max(timeout_ms, LEAST_TOPIC_WAIT_MS), TOPIC_WAIT_MS)

@@ -1,6 +1,6 @@
-"""`minikafka console-producer`: lines of standard input become records of a topic.
+"""`minikafka console-producer`: send each line of standard input as a record.
 
-Owns flags, the prompt and the report of failures; `line_reader` reads lines, the producer sends.
+Owns flags, the prompt and the report of failures; `line_reader` parses the lines.
 """
 
 import logging
@@ -106,7 +106,7 @@ async def _produce(settings: dict[str, str], topic: str, reader: LineReader, *, 
     from ..producer import sender
 
     level = sender.log.level
-    sender.log.setLevel(logging.ERROR)  # records that were not delivered are named here, one by one
+    sender.log.setLevel(logging.ERROR)  # this module reports each record that was not delivered
     try:
         return await _send_lines(settings, topic, reader, sync=sync)
     finally:

@@ -1,7 +1,7 @@
 """`minikafka consumer-groups`: list, describe, delete and reset groups of consumers.
 
-Owns flags, Kafka's texts and exit codes; `group_table` makes lines, `offset_resets` knows the
-scenarios. Unlike Kafka's, it exits with 1 whenever something that was asked for was not done.
+Owns flags, Kafka's texts and exit codes; `group_table` makes the lines, `offset_resets` computes
+new offsets. Unlike Kafka's tool, it exits with 1 whenever a part of the request was not done.
 """
 
 import re
@@ -43,7 +43,7 @@ ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "val
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The groups and partitions that the flags select, and the view of them to print."""
+    """The groups and partitions that the flags select, and the form in which to print them."""
 
     groups: tuple[str, ...]
     all_groups: bool
@@ -58,7 +58,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """The target of a reset, and the use of its result."""
+    """The target of a reset, and whether to execute, print or export the result."""
 
     scenario: Scenario
     amount: int = 0
@@ -258,7 +258,7 @@ async def _groups(admin: "Admin", wanted: Wanted) -> list[str]:
 async def _described(
     admin: "Admin", names: Sequence[str]
 ) -> tuple[list["GroupDescription"], list[str]]:
-    """The groups that exist, and complaints about the others."""
+    """Return the groups that exist, and error messages about the others."""
     found: list[GroupDescription] = []
     missing: list[str] = []
     for name in names:
@@ -312,7 +312,7 @@ def _offsets(committed: Mapping[TopicPartition, OffsetAndMetadata]) -> dict[Topi
 async def _offsets_at(
     admin: "Admin", partitions: "set[TopicPartition]", timestamp: int
 ) -> dict[TopicPartition, int]:
-    """Offsets of partitions that exist; a topic may be deleted while groups remember it."""
+    """Return the offsets of the partitions that exist; others may be of deleted topics."""
     known = {topic.name for topic in await admin.list_topics(include_internal=True)}
     asked = {one: timestamp for one in sorted(partitions) if one.topic in known}
     found = await admin.list_offsets(asked)
@@ -365,7 +365,7 @@ async def _reset(admin: "Admin", wanted: Wanted, reset: Reset) -> int:
     failed = False
     for name in names:
         groups, _ = await _described(admin, [name])
-        # A group that was never used can be reset, too: it begins with these offsets.
+        # A group that does not exist yet can be reset, too: the commit creates it.
         if groups and groups[0].state != "Empty":
             say(
                 f"\nError: Assignments can only be reset if the group '{name}' is inactive, but "

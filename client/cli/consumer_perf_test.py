@@ -1,6 +1,6 @@
 """`minikafka consumer-perf-test`: read records as fast as possible, report as Kafka's tool does.
 
-Owns flags and the measured loop; `performance` computes and prints, the consumer reads.
+Owns the flags and the measured loop; `performance` computes and formats the results.
 """
 
 import time
@@ -22,7 +22,7 @@ POLL_RECORDS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The topics and number of records to read, and the form of the report, as options say."""
+    """The topics and number of records to read, and the form of the report, by the options."""
 
     topic: str | None
     include: str | None
@@ -95,7 +95,7 @@ class Joining:
         self._since_ms: float | None = None
 
     def listener(self) -> "RebalanceListener":
-        """Return the listener to subscribe with; the time counts from now on."""
+        """Return the listener to subscribe with; time without partitions counts from now on."""
         from ..group_types import RebalanceListener
 
         self._since_ms = _now_ms()
@@ -110,7 +110,7 @@ class Joining:
         self._since_ms = _now_ms()
 
     def take(self) -> int:
-        """Milliseconds without partitions since the last call."""
+        """Return the ms without partitions since the last call."""
         new_ms, self._told_ms = self.total_ms - self._told_ms, self.total_ms
         return new_ms
 

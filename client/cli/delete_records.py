@@ -1,4 +1,4 @@
-"""`minikafka delete-records`: delete what lies before offsets, as a JSON file names them."""
+"""`minikafka delete-records`: delete the records before the offsets in a JSON file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..admin.admin import Admin
 
 ALL = -1
-"""The offset that stands for all committed records."""
+"""The offset in the file that stands for the high watermark: delete all committed records."""
 COMPLAINT = "Error while executing delete records command"
 
 
@@ -60,7 +60,7 @@ def delete_records(bootstrap: str, file: Path, command_config: Path | None) -> N
 
 
 def read_offsets(file: Path) -> dict[TopicPartition, int]:
-    """Read Kafka's offset file; ConfigError says what is wrong with it."""
+    """Read a JSON file of offsets in Kafka's format; raise ConfigError if it is invalid."""
     option = "--offset-json-file"
     found = read_json(file, option)
     offsets: dict[TopicPartition, int] = {}

@@ -1,7 +1,7 @@
-"""Prints what lies beside segments: indexes, producer snapshots, aborted transactions, checkpoints.
+"""Prints the files beside segments: indexes, producer snapshots, aborted transactions, checkpoints.
 
-The bytes are read here by Kafka's own layout, apart from storage/'s code: a dump that shared its
-reader could not show its mistakes.
+The files are parsed here by Kafka's layout and not by storage/'s code, because a dump that shared
+its reader could not show that reader's errors.
 
   .index      (relative_offset int32, position int32)*       sparse; zeros at the end are padding
   .timeindex  (timestamp int64, relative_offset int32)*
@@ -38,7 +38,7 @@ def dump_index(path: Path, problems: Problems, *, print_entries: bool = True) ->
         return
     with path.with_suffix(".log").open("rb") as log:
         for number, (relative, position) in enumerate(entries):
-            # A crash may leave zeros in a preallocated index: nothing valid follows one.
+            # A crash may leave zeros at the end of a preallocated index: stop at the first.
             if relative == 0 and number > 0:
                 return
             offset = base_offset + relative
@@ -74,7 +74,7 @@ def dump_time_index(path: Path, problems: Problems, *, print_entries: bool = Tru
 
 
 def check_index(path: Path, problems: Problems) -> Iterator[str]:
-    """Say whether an index is sound by itself, without a look at its segment."""
+    """Print whether an index is consistent in itself, without reading its segment."""
     entry = _INDEX_ENTRY if path.suffix == ".index" else _TIME_ENTRY
     offset_field = 0 if path.suffix == ".index" else 1
     size = path.stat().st_size
@@ -167,7 +167,7 @@ def _positions(index: Path, base_offset: int) -> list[tuple[int, int]]:
 
 
 def _batch_of(log_path: Path, position: int, offset: int) -> tuple[int, int]:
-    """Find the last offset and the newest record timestamp of the batch that holds the offset."""
+    """Return the last offset and the newest record timestamp of the batch with this offset."""
     with log_path.open("rb") as log:
         for _, header, batch in batches(log, position):
             if header.last_offset >= offset:

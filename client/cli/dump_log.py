@@ -1,6 +1,6 @@
 """`minikafka dump-log`: print log segments and the files beside them, without a cluster.
 
-Owns flags and which file is what; `dump_segment` and `dump_index` print.
+Owns the flags, and chooses by a file's name; `dump_segment` and `dump_index` print.
 """
 
 import sys
@@ -93,8 +93,8 @@ def dump_log(
 ) -> None:
     """Print segments, indexes, producer snapshots and checkpoints from disk.
 
-    Takes .log .index .timeindex .snapshot .txnindex .checkpoint and *-checkpoint files. What does
-    not fit together is said at the end on standard error; exit code 1 then.
+    Takes .log .index .timeindex .snapshot .txnindex .checkpoint and *-checkpoint files. Damage and
+    contradictions are printed at the end, on standard error; then the exit code is 1.
 
     \b
     minikafka dump-log --files data/flights-0/00000000000000000000.log --print-data-log

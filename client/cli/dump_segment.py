@@ -1,6 +1,6 @@
-"""Prints segments as Kafka's DumpLogSegments does: a line a batch, and on request a line a record.
+"""Prints segments as Kafka's DumpLogSegments does: a line per batch and, if wanted, per record.
 
-Reads one batch at a time and changes nothing. Used for metadata snapshots too: they are logs.
+Reads one batch at a time and changes nothing. Metadata snapshots have the same format.
 """
 
 import json
@@ -25,7 +25,7 @@ Decoder = Callable[[bytes], str]
 
 
 def decode_text(data: bytes) -> str:
-    """Decode UTF-8 as Java does: what is not UTF-8 becomes U+FFFD."""
+    """Decode UTF-8 as Java does: bytes that are not UTF-8 become U+FFFD."""
     return data.decode(errors="replace")
 
 
@@ -43,7 +43,7 @@ _MAX_INT32 = 0x7FFF_FFFF
 
 
 class Mismatch(Enum):
-    """The kinds of pairs of numbers that should agree: Kafka's title, and its line for a pair."""
+    """The kinds of mismatches between two numbers, with Kafka's title and its line for a pair."""
 
     INDEX = "Mismatches in :{}", "  Index offset: {}, log offset: {}"
     TIMESTAMP = "Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}"
@@ -59,19 +59,19 @@ class Mismatch(Enum):
 
 
 class Problems:
-    """The problems of each file, printed after everything else."""
+    """The problems found in each file, which are printed after everything else."""
 
     def __init__(self) -> None:
         self.damaged: list[str] = []
-        """Files with damage that was printed in its place; they count for the exit code."""
+        """Files whose damage was printed where it was found; they also make the exit code 1."""
         self._pairs: dict[Mismatch, dict[str, list[tuple[int, int]]]] = {k: {} for k in Mismatch}
 
     def add(self, kind: Mismatch, path: Path, pair: tuple[int, int]) -> None:
-        """Note a pair of numbers that should agree."""
+        """Add a pair of numbers that should agree and do not."""
         self._pairs[kind].setdefault(str(path.absolute()), []).append(pair)
 
     def lines(self) -> Iterator[str]:
-        """Everything found, in Kafka's words."""
+        """Yield the lines for all mismatches, as Kafka prints them."""
         for kind, found in self._pairs.items():
             title, line = kind.value
             for path, pairs in found.items():
@@ -97,7 +97,7 @@ class SegmentOptions:
 def batches(
     file: BinaryIO, position: int = 0, max_bytes: int = _MAX_INT32
 ) -> Iterator[tuple[int, BatchHeader, bytes]]:
-    """Read whole batches from a position on: position, header, bytes."""
+    """Yield the position, header and bytes of each whole batch from `position` on."""
     file.seek(position)
     end = position + max_bytes
     while len(head := file.read(HEADER_SIZE)) == HEADER_SIZE:
@@ -112,7 +112,7 @@ def batches(
 
 
 def dump_segment(path: Path, options: SegmentOptions, problems: Problems) -> Iterator[str]:
-    """Print a segment or a metadata snapshot, line by line."""
+    """Yield the lines of a segment or a metadata snapshot."""
     if path.suffix == ".log":
         yield f"Log starting offset: {int(path.name.split('.')[0])}"
     else:
@@ -153,7 +153,7 @@ def java_bool(value: bool) -> str:
 
 
 def java_optional(value: int | None) -> str:
-    """Print a number as Java prints an OptionalLong."""
+    """Return the text of a number or None as Java prints an OptionalLong."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
@@ -212,7 +212,10 @@ def _size(data: bytes | None) -> int:
 
 
 def _control(record: Record) -> str:
-    """Control records: key is version int16, type int16; a marker's value version, epoch int32."""
+    """Return the text of a control record.
+
+    Its key is version int16, type int16; a marker's value is version int16, epoch int32.
+    """
     key, value = record.key or b"", record.value or b""
     number = int.from_bytes(key[2:4], signed=True)
     name = CONTROL_TYPES.get(number, "UNKNOWN")
@@ -223,7 +226,7 @@ def _control(record: Record) -> str:
 
 
 def decode_metadata(value: bytes) -> str:
-    """Print a record of the metadata log as one line of JSON."""
+    """Return a record of the metadata log as one line of JSON."""
     import dataclasses
 
     from ...protocol.control.records import decode_record

@@ -1,4 +1,4 @@
-"""`minikafka features`: which levels the cluster's features are at, and how to change them.
+"""`minikafka features`: print and change the levels of the cluster's features.
 
 Owns flags, Kafka's texts and exit codes; the admin client does the work.
 """
@@ -57,7 +57,7 @@ def features(
 
 
 def _updates(action: str, flags: Mapping[str, object]) -> dict[str, FeatureUpdate]:
-    """The levels asked for; UsageError where they do not belong to the action."""
+    """Return the requested levels; UsageError if they do not fit the action."""
     texts, metadata = flags["features"], flags["metadata"]
     assert isinstance(texts, tuple)
     if flags["unsafe"] and action not in ("downgrade", "disable"):

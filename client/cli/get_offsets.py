@@ -1,4 +1,4 @@
-"""`minikafka get-offsets`: where partitions begin and end, or are at a time."""
+"""`minikafka get-offsets`: print the first, last or a time's offset of partitions."""
 
 import re
 from dataclasses import dataclass
@@ -28,15 +28,15 @@ LOWEST_TIME = -5
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Partitions of topics: those from `first` on, below `end`; None: no bound."""
+    """A filter of topics, and of their partitions from `first` to below `end` (None: no bound)."""
 
     topic: str | None
-    """A regular expression for the whole name; None: any."""
+    """A regular expression for the whole name; None matches every topic."""
     first: int = 0
     end: int | None = None
 
     def keeps(self, partition: TopicPartition) -> bool:
-        """True if the filter means the partition."""
+        """True if the partition passes the filter."""
         if self.topic is not None and re.fullmatch(self.topic, partition.topic) is None:
             return False
         if partition.partition < self.first:
@@ -112,7 +112,7 @@ def get_offsets(
 
 
 def time_of(text: str) -> int:
-    """Read --time; ConfigError if the text is no time."""
+    """Parse --time; ConfigError if the text is not a time."""
     if text.lower() in TIMES:
         return TIMES[text.lower()]
     try:
@@ -126,7 +126,7 @@ def time_of(text: str) -> int:
 
 
 def rules_of(topic: str | None, partitions: str | None, topic_partitions: str | None) -> list[Rule]:
-    """Read the filters; a partition is meant where one of them keeps it."""
+    """Parse the filters; a partition is selected if one of them keeps it."""
     if topic_partitions is not None:
         return [_rule(text.strip()) for text in topic_partitions.split(",")]
     if topic is not None:

@@ -1,4 +1,4 @@
-"""The tables of `consumer-groups` and `groups`, as lines of Kafka's tools."""
+"""The tables of `consumer-groups` and `groups`, with the lines of Kafka's tools."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,11 +37,11 @@ class Progress:
     committed: Mapping[TopicPartition, OffsetAndMetadata]
     ends: Mapping[TopicPartition, int]
     lags: Mapping[TopicPartition, PartitionLag | ApiError] | None = None
-    """The lag in other measures, where that was asked for."""
+    """The lag in records, bytes and seconds; None unless --lag was given."""
 
 
 def aligned(rows: Sequence[Sequence[str]], least: Sequence[int]) -> list[str]:
-    """Pad columns to the longest cell, and to `least` at the least; the last one is not padded."""
+    """Pad columns to their longest cell, or to `least` if that is more; the last is not padded."""
     widths = [max(most, *(len(row[i]) for row in rows)) for i, most in enumerate(least)]
     return [
         " ".join(
@@ -57,7 +57,7 @@ def aligned(rows: Sequence[Sequence[str]], least: Sequence[int]) -> list[str]:
 def listing_lines(
     groups: Iterable[GroupListing], *, with_type: bool, with_state: bool
 ) -> list[str]:
-    """`--list`: names, or a table where types or states are wanted."""
+    """Return the lines of `--list`: names, or a table if types or states are wanted."""
     found = list(groups)
     if not with_type and not with_state:
         return [group.group_id for group in found]
@@ -91,7 +91,7 @@ def notice(group: GroupDescription) -> str | None:
 
 
 def offset_lines(group: GroupDescription, progress: Progress, *, verbose: bool) -> list[str]:
-    """`--describe --offsets`; nothing where the group reads and has read nothing."""
+    """Return the table of `--describe --offsets`; none if the group has no partitions."""
     rows: list[list[str]] = []
     assigned: dict[TopicPartition, None] = {}
     for member in sorted(group.members, key=lambda one: -len(one.assignment)):
@@ -138,7 +138,7 @@ def _offset_row(
 
 
 def _measures(lag: PartitionLag | ApiError | None) -> list[str]:
-    """Write records, bytes and seconds; what is estimated begins with a tilde."""
+    """Return the cells of records, bytes and seconds; estimates begin with a tilde."""
     if not isinstance(lag, PartitionLag):
         return [MISSING] * len(MEASURES)
     about = "~" if lag.is_estimated else ""
@@ -150,7 +150,7 @@ def _measures(lag: PartitionLag | ApiError | None) -> list[str]:
 
 
 def member_lines(group: GroupDescription, *, verbose: bool) -> list[str]:
-    """`--describe --members`; nothing where there are none."""
+    """Return the table of `--describe --members`; none if there are no members."""
     if not group.members:
         return []
     is_static = any(member.group_instance_id for member in group.members)
@@ -169,21 +169,21 @@ def member_lines(group: GroupDescription, *, verbose: bool) -> list[str]:
         if is_static:
             row.insert(2, member.group_instance_id or "")
         if verbose:
-            # The classic protocol has neither epochs nor a target that is not reached yet.
+            # The classic protocol has no member epochs and no target assignment.
             row += [MISSING, assignment_text(member), MISSING, MISSING]
         rows.append(row)
     return aligned(rows, least)
 
 
 def assignment_text(member: GroupMember) -> str:
-    """Write a member's partitions as `a:0,1;b:0`."""
+    """Return a member's partitions as `a:0,1;b:0`."""
     topics = sorted(by_topic(member.assignment).items())
     parts = [f"{topic}:{','.join(map(str, sorted(indexes)))}" for topic, indexes in topics]
     return ";".join(parts) or MISSING
 
 
 def state_lines(group: GroupDescription, coordinator: str, *, verbose: bool) -> list[str]:
-    """`--describe --state`; `coordinator` is its host and port."""
+    """Return the table of `--describe --state`; `coordinator` is the host and port to print."""
     headers = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE"]
     row = [
         group.group_id,
@@ -202,7 +202,7 @@ def state_lines(group: GroupDescription, coordinator: str, *, verbose: bool) -> 
 
 
 def reset_lines(offsets: Mapping[str, Mapping[TopicPartition, int]]) -> list[str]:
-    """`--reset-offsets`: what the offsets are, or would be."""
+    """Return the table of `--reset-offsets`: the new offsets, set or only planned."""
     lines = [f"{'GROUP':<30} {'TOPIC':<30} {'PARTITION':<10} {'NEW-OFFSET':<15}"]
     for group_id, found in offsets.items():
         for (topic, index), offset in sorted(found.items()):
@@ -211,7 +211,7 @@ def reset_lines(offsets: Mapping[str, Mapping[TopicPartition, int]]) -> list[str
 
 
 def deleted_lines(outcomes: Mapping[TopicPartition, str]) -> list[str]:
-    """`--delete-offsets`: what became of each partition."""
+    """Return the table of `--delete-offsets`: the outcome of each partition."""
     lines = [f"{'TOPIC':<30} {'PARTITION':<15} {'STATUS':<15}"]
     for (topic, index), status in sorted(outcomes.items()):
         lines.append(f"{topic:<30} {index:<15} {status:<15}")

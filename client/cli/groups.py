@@ -1,4 +1,4 @@
-"""`minikafka groups --list`: groups of every type."""
+"""`minikafka groups --list`: list groups of every type."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""JSON files that Kafka's tools take, read with errors that name option, file and place."""
+"""Reads the JSON files of Kafka's tools, with errors that name the option and the place."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from ...runtime.errors import ConfigError
 
 
 def read_json(path: Path, option: str) -> dict[str, Any]:
-    """The object in the file; ConfigError where there is none, or one of another version."""
+    """Return the JSON object in the file; ConfigError if it is none, or of another version."""
     try:
         found = json.loads(path.read_text())
     except (ValueError, OSError) as error:
@@ -22,7 +22,7 @@ def read_json(path: Path, option: str) -> dict[str, Any]:
 
 
 def entries(found: dict[str, Any], key: str, option: str) -> list[dict[str, Any]]:
-    """The list of objects under `key`."""
+    """Return the list of objects under `key`; ConfigError if it is missing or no such list."""
     listed = found.get(key)
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise ConfigError(option, json.dumps(found)[:80], f'must hold a list "{key}" of objects')
@@ -32,7 +32,7 @@ def entries(found: dict[str, Any], key: str, option: str) -> list[dict[str, Any]
 
 
 def text_of(entry: dict[str, Any], key: str, option: str) -> str:
-    """The text under `key`; ConfigError if it is missing or no text."""
+    """Return the text under `key`; ConfigError if it is missing or no text."""
     value = entry.get(key)
     if not isinstance(value, str):
         raise ConfigError(option, json.dumps(entry), f'needs a text "{key}"')
@@ -40,7 +40,7 @@ def text_of(entry: dict[str, Any], key: str, option: str) -> str:
 
 
 def number_of(entry: dict[str, Any], key: str, option: str) -> int:
-    """The number under `key`, 0 or more."""
+    """Return the number under `key`; ConfigError if it is missing or not 0 or more."""
     value = entry.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ConfigError(option, json.dumps(entry), f'needs a number "{key}"')
@@ -48,7 +48,7 @@ def number_of(entry: dict[str, Any], key: str, option: str) -> int:
 
 
 def topic_partitions(found: dict[str, Any], option: str) -> list[TopicPartition]:
-    """The topic and partition of each entry of `partitions`, in their order."""
+    """Return the topic and partition of each entry of `partitions`, in the file's order."""
     return [
         TopicPartition(text_of(one, "topic", option), number_of(one, "partition", option))
         for one in entries(found, "partitions", option)

@@ -1,4 +1,4 @@
-"""`minikafka leader-election`: preferred leaders lead again, or unclean ones where none is left.
+"""`minikafka leader-election`: elect preferred leaders, or unclean ones of leaderless partitions.
 
 Owns flags, Kafka's texts and exit codes; the admin client does the work.
 """
@@ -61,7 +61,7 @@ def leader_election(
 
 
 def _partitions(flags: Mapping[str, object]) -> list[TopicPartition] | None:
-    """The partitions that are meant, None for all; UsageError unless said in just one way."""
+    """Return the selected partitions, None for all; UsageError unless one option selects them."""
     topic, partition, path = flags["topic"], flags["partition"], flags["path_to_json_file"]
     ways = [bool(flags["all_topic_partitions"]), topic is not None, path is not None]
     if sum(ways) != 1:

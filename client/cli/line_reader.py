@@ -3,7 +3,7 @@
     line:    [headers headers.delimiter] [key key.separator] value
     headers: name headers.key.separator value (headers.separator ...)*
 
-Lines are bytes: what is not UTF-8 passes through. Reads nothing and sends nothing.
+Lines are bytes, and need not be UTF-8. The callers read the lines and send the records.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from ...runtime.errors import ConfigError, MinikafkaError
 
 
 class BadLine(MinikafkaError):
-    """A line does not have the parts that were announced."""
+    """A line lacks a part that the properties require, such as a key."""
 
 
 class LineRecord(NamedTuple):
@@ -40,13 +40,13 @@ SEPARATORS = {
     "headers.separator": ",",
     "headers.key.separator": ":",
 }
-"""Defaults outside the table: a table strips blanks, and these may be blanks."""
+"""Defaults of separators, kept outside the table because that strips blanks."""
 NULL_MARKER = "null.marker"
 KEYS = (*(row.key for row in settings_of(ReaderConfig)), *SEPARATORS, NULL_MARKER)
 
 
 class LineReader:
-    """Reads one line of text as one record."""
+    """Parses lines of text into records, by the properties of --reader-property."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         for key, value in properties.items():
@@ -72,7 +72,7 @@ class LineReader:
         self._null = None if marker is None else marker.encode()
 
     def read(self, line: bytes, number: int) -> LineRecord:
-        """Read one line without its end; BadLine names the line number and what is missing."""
+        """Parse one line, given without its end; BadLine names its number and the missing part."""
         headers, key, value = None, None, line
         if self._config.parse_headers:
             what = "headers delimiter"

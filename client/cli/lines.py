@@ -1,4 +1,4 @@
-"""Reads lines from a descriptor while the loop goes on. Knows nothing of what they mean."""
+"""Reads lines from a file descriptor without blocking the event loop."""
 
 import asyncio
 import os
@@ -10,7 +10,8 @@ READ_BYTES = 65_536
 async def read_lines(fd: int) -> AsyncIterator[list[bytes]]:
     """Yield the lines of each read, without their ends (LF or CR LF), until the end of input.
 
-    A pipe or terminal is read when the loop says so. A regular file never says so, nor waits.
+    A pipe or terminal is read when the loop reports it readable. A regular file is read directly,
+    because the loop cannot watch it and reading it does not block for long.
     """
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()

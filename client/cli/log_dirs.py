@@ -1,4 +1,4 @@
-"""`minikafka log-dirs --describe`: directories and the replicas in them, as one line of JSON."""
+"""`minikafka log-dirs --describe`: print directories and their replicas as one line of JSON."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -69,7 +69,7 @@ def log_dirs(
 def document(
     brokers: Mapping[int, Mapping[str, LogDirectory]], topics: list[str] | None
 ) -> dict[str, Any]:
-    """Return the document that Kafka's tool prints."""
+    """Return the JSON document that Kafka's tool prints."""
     return {
         "version": 1,
         "brokers": [

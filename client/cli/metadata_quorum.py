@@ -1,7 +1,7 @@
-"""`minikafka metadata-quorum describe`: the controllers' quorum, for people.
+"""`minikafka metadata-quorum describe`: print the state of the controllers' quorum.
 
-Owns flags, Kafka's texts and exit codes. Asks a broker, or with --bootstrap-controller the
-controllers themselves, for when no broker is up.
+Owns flags, Kafka's texts and exit codes. Asks a broker or, with --bootstrap-controller, the
+controllers themselves, which works even if no broker is up.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 COMPLAINT = "Error while executing quorum command"
 NO_DIRECTORY = "A" * 22
-"""The text of an id of 16 zero bytes."""
+"""The text of a directory id of 16 zero bytes, which means that there is none."""
 HEADERS = [
     "NodeId",
     "DirectoryId",

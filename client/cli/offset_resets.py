@@ -1,4 +1,4 @@
-"""The new offsets of `consumer-groups --reset-offsets`: scenarios, times and CSV files."""
+"""Computes the offsets of `consumer-groups --reset-offsets` from scenarios, times and CSV files."""
 
 import csv
 import io
@@ -18,11 +18,11 @@ _DURATION: Final = re.compile(
     re.IGNORECASE,
 )
 Offsets = dict[str, dict[TopicPartition, int]]
-"""Group -> partition -> offset."""
+"""The offset of each partition of each group, by group id."""
 
 
 class Scenario(Enum):
-    """The ways to say where to reset to."""
+    """The ways in which the flags determine the new offset."""
 
     EARLIEST = "--to-earliest"
     LATEST = "--to-latest"
@@ -42,7 +42,7 @@ class Bounds:
     end: int
     committed: int | None
     at_time: int | None = None
-    """The first offset at or after the time asked for; None: there is none."""
+    """The first offset at or after the requested time; None if there is none."""
 
 
 def new_offset(
@@ -50,8 +50,8 @@ def new_offset(
 ) -> tuple[int, str | None]:
     """Return a partition's new offset, and a warning if it is not the requested one.
 
-    `amount` is the offset of OFFSET, the difference of SHIFT. ConfigError if SHIFT has no committed
-    offset to begin from.
+    `amount` is the offset for OFFSET, the difference for SHIFT. Raise ConfigError if SHIFT is used
+    without a committed offset.
     """
     if scenario is Scenario.EARLIEST:
         return bounds.begin, None
@@ -82,7 +82,7 @@ def _within(offset: int, partition: TopicPartition, bounds: Bounds) -> tuple[int
 
 
 def datetime_ms(text: str) -> int:
-    """Read YYYY-MM-DDTHH:mm:SS.sss, UTC unless it names a zone, as ms since 1970."""
+    """Parse YYYY-MM-DDTHH:mm:SS.sss, UTC unless it names a zone, into ms since the epoch."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -94,7 +94,7 @@ def datetime_ms(text: str) -> int:
 
 
 def duration_ms(text: str) -> int:
-    """Read an ISO 8601 duration, PnDTnHnMnS, in ms."""
+    """Parse an ISO 8601 duration, PnDTnHnMnS, into ms."""
     found = _DURATION.fullmatch(text)
     if found is None or not any(found[unit] for unit in ("days", "hours", "minutes", "seconds")):
         why = "must look like P1DT2H3M4S"
@@ -110,7 +110,7 @@ def duration_ms(text: str) -> int:
 
 
 def partitions_of(text: str) -> tuple[str, list[int] | None]:
-    """Read `topic` or `topic:0,1`; None: all partitions."""
+    """Parse `topic` or `topic:0,1`; the partitions are None if all are meant."""
     topic, colon, indexes = text.partition(":")
     if not colon:
         return topic, None
@@ -121,7 +121,7 @@ def partitions_of(text: str) -> tuple[str, list[int] | None]:
 
 
 def csv_text(offsets: Mapping[str, Mapping[TopicPartition, int]], *, with_group: bool) -> str:
-    """`--export`: a line a partition; with the group's name where there may be several."""
+    """Return the CSV of `--export`: a line per partition, with the group's name if wanted."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for group_id, found in offsets.items():
@@ -131,7 +131,7 @@ def csv_text(offsets: Mapping[str, Mapping[TopicPartition, int]], *, with_group:
 
 
 def read_csv(text: str, groups: Sequence[str]) -> Offsets:
-    """Read what `--export` wrote, with or without groups; ConfigError names a bad line."""
+    """Parse CSV of `--export`, with or without group names; ConfigError names a bad line."""
     found: Offsets = {}
     for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
         if not row:

@@ -1,4 +1,4 @@
-"""The figures of the performance tests, printed as Kafka does; times come in as numbers."""
+"""Computes the results of the performance tests, and formats them as Kafka's tools do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _JAVA_DATE = {
 
 @dataclass(slots=True)
 class Latencies:
-    """Counts, bytes and latencies of one stretch of time."""
+    """The count, bytes and latencies of the records in one period of time."""
 
     started_ms: float
     count: int = 0
@@ -36,18 +36,18 @@ class Latencies:
         self.max_ms = max(self.max_ms, latency_ms)
 
     def rates(self, now_ms: float) -> tuple[float, float]:
-        """Records and mebibytes a second."""
+        """Return the records and the mebibytes per second."""
         seconds = max(now_ms - self.started_ms, 1.0) / 1000.0
         return self.count / seconds, self.size_bytes / seconds / MEBIBYTE
 
     def average_ms(self) -> float:
-        """The average latency; NaN if nothing was counted."""
+        """Return the average latency; NaN if nothing was counted."""
         return self.total_ms / self.count if self.count else float("nan")
 
 
 @dataclass(slots=True)
 class ProducerStats:
-    """Latencies of all records, of the current window, and a bounded sample for percentiles.
+    """The latencies of all records, of the current window, and a bounded sample for percentiles.
 
     Record number i is sampled when i is a multiple of `step`, at most SAMPLES_MAX in all.
     """
@@ -72,7 +72,7 @@ class ProducerStats:
         self.window.add(latency_ms, size_bytes)
 
     def end_window(self, now_ms: float) -> str:
-        """Kafka's line for the window, and begin the next."""
+        """Return Kafka's line for the window, and begin the next window."""
         window, self.window = self.window, Latencies(now_ms)
         records, mebibytes = window.rates(now_ms)
         return (
@@ -82,7 +82,7 @@ class ProducerStats:
         )
 
     def summary(self, now_ms: float) -> str:
-        """Write Kafka's line of totals."""
+        """Return Kafka's line of totals."""
         records, mebibytes = self.total.rates(now_ms)
         at = percentiles(self.samples, PERCENTILES)
         shown = ", ".join(
@@ -96,7 +96,7 @@ class ProducerStats:
 
 
 def percentiles(samples: Sequence[float], wanted: Sequence[float]) -> list[float]:
-    """Return the sample below which each share lies; 0 without samples."""
+    """Return the percentile of the samples for each share (0 to 1); 0 without samples."""
     ordered = sorted(samples)
     if not ordered:
         return [0.0 for _ in wanted]
@@ -123,13 +123,13 @@ HEADER = (
 
 
 def consumer_summary(begin: Consumed, end: Consumed, joined_ms: int, date_format: str) -> str:
-    """Kafka's one line of results."""
+    """Return Kafka's line of results for the whole test."""
     dates = f"{java_date(begin.at_ms, date_format)}, {java_date(end.at_ms, date_format)}"
     return f"{dates}, {_rates(begin, end, joined_ms)}"
 
 
 def consumer_progress(begin: Consumed, end: Consumed, joined_ms: int, date_format: str) -> str:
-    """Kafka's line for an interval, with totals at its end."""
+    """Return Kafka's line for an interval, with the totals at the interval's end."""
     return f"{java_date(end.at_ms, date_format)}, 0, {_rates(begin, end, joined_ms)}"
 
 
@@ -146,7 +146,7 @@ def _rates(begin: Consumed, end: Consumed, joined_ms: int) -> str:
 
 
 def java_date(wall_ms: float, pattern: str) -> str:
-    """Print a moment, local time, by a pattern of Java's SimpleDateFormat."""
+    """Return a time (ms since the epoch) as local time, in a pattern of Java's SimpleDateFormat."""
     for java, python in _JAVA_DATE.items():
         pattern = pattern.replace(java, python)
     moment = datetime.fromtimestamp(wall_ms / 1000.0)

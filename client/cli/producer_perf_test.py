@@ -1,6 +1,6 @@
-"""`minikafka producer-perf-test`: send records as fast as asked, report as Kafka's tool does.
+"""`minikafka producer-perf-test`: send records at a given rate, report as Kafka's tool does.
 
-Owns flags, payloads and pace; `performance` counts and prints, the producer sends.
+Owns flags, payloads and the rate; `performance` computes and formats the results.
 """
 
 import asyncio
@@ -45,10 +45,10 @@ class Plan:
     warmup: int
     interval_ms: int
     transaction_ms: int | None = None
-    """A transaction is committed after this time; None: no transactions."""
+    """The ms after which a transaction is committed; None means no transactions."""
 
     def due_seconds(self, number: int) -> float:
-        """Return the time to send record `number`, in seconds from the start; 0 without a limit."""
+        """Return when to send record `number`, in seconds from the start; 0 without a rate."""
         return number / self.throughput if self.throughput > 0 else 0.0
 
 
@@ -145,7 +145,7 @@ def _payload(record_size: int | None, file: Path | None, delimiter: str) -> Payl
 
 
 class Measurement:
-    """Counts acknowledged records and prints a line each interval."""
+    """Counts acknowledged records and prints a line per interval."""
 
     def __init__(self, plan: Plan) -> None:
         now_ms = _now_ms()
@@ -159,7 +159,7 @@ class Measurement:
     def on_delivery(
         self, sent_ms: float, size: int, error: Exception | None, metadata: object
     ) -> None:
-        """Count one delivery, or one failure."""
+        """Count one delivered or failed record."""
         if error is not None:
             self.failed += 1
             if self.failed == 1:
@@ -178,7 +178,7 @@ class Measurement:
             print((self.steady or self.all).end_window(now_ms), flush=True)
 
     def print_summary(self) -> None:
-        """Print the totals; with a warm-up first those after it."""
+        """Print the totals; with a warm-up, first the totals without the warm-up."""
         now_ms = _now_ms()
         if self.steady is not None:
             print(self.steady.summary(now_ms))
@@ -186,16 +186,16 @@ class Measurement:
 
 
 class Commits:
-    """Transactions of a certain length, one after the other."""
+    """Begins and commits transactions of a given length, one after the other."""
 
     def __init__(self, producer: "Producer[bytes, bytes]", length_ms: int | None) -> None:
-        """Commit a transaction every `length_ms`; None: use no transactions."""
+        """Commit a transaction every `length_ms`; if it is None, use no transactions."""
         self._producer = producer
         self._length_ms = length_ms
         self._begun_ms: float | None = None
 
     async def before_send(self) -> None:
-        """Begin a transaction, or end one whose time is over and begin another."""
+        """Begin a transaction if none is open, and replace one that is `length_ms` old."""
         if self._length_ms is None:
             return
         if self._begun_ms is not None and _now_ms() - self._begun_ms >= self._length_ms:
@@ -224,7 +224,7 @@ async def _measure(settings: dict[str, str], plan: Plan, payload: Payload) -> in
                 if ahead > 0:
                     await asyncio.sleep(ahead)
             elif number % UNTHROTTLED_CHUNK == 0:
-                await asyncio.sleep(0)  # Sending is synchronous: the pause lets answers in.
+                await asyncio.sleep(0)  # `send` does not yield, so let the loop take answers.
             await producer.drain()
             if plan.transaction_ms is not None:
                 await commits.before_send()

@@ -1,6 +1,7 @@
-"""`minikafka reassign-partitions`: move copies of partitions to other brokers.
+"""`minikafka reassign-partitions`: move replicas of partitions to other brokers.
 
-Owns flags, the order of questions and Kafka's texts; `reassignment` thinks, the admin client asks.
+Owns flags, the order of requests and exit codes; `reassignment` computes the placements and makes
+Kafka's texts.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -106,7 +107,7 @@ class Request:
 )
 @click.option("--timeout", type=int, expose_value=False, hidden=True)
 def reassign_partitions(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
-    """Move copies of partitions between brokers. Exit code 1 if the cluster refused.
+    """Move replicas of partitions between brokers. Exit code 1 if the cluster refused.
 
     \b
     minikafka reassign-partitions --bootstrap-server localhost:9092 --generate \\
@@ -125,7 +126,7 @@ def reassign_partitions(bootstrap: str, command_config: Path | None, **flags: An
 
 
 def _request(flags: Mapping[str, Any]) -> Request:
-    """Read the flags; UsageError unless they say one thing."""
+    """Read the flags; UsageError unless they name exactly one action with what it needs."""
     chosen = [action for action in ACTIONS if flags[f"action_{action}"]]
     if len(chosen) != 1:
         raise click.UsageError(
@@ -179,7 +180,7 @@ async def _generate(admin: "Admin", request: Request) -> int:
 
 
 async def _racks(admin: "Admin", request: Request) -> dict[int, str | None]:
-    """The brokers to move to, and their racks as far as these count."""
+    """Return the brokers to move to, with their racks, or None if racks are ignored."""
     brokers = await _brokers(admin, request.brokers)
     racks = {one.node_id: one.rack if request.is_rack_aware else None for one in brokers}
     without = [node_id for node_id, rack in racks.items() if rack is None]
@@ -255,7 +256,7 @@ async def _execute(admin: "Admin", request: Request) -> int:
 
 
 async def _set_throttles(admin: "Admin", moves: Mapping[TopicPartition, r.Move], rate: int) -> None:
-    """Set the throttled replicas of topics, then the rates: a rate alone throttles nobody."""
+    """Set the throttled replicas of topics, and then the rates that apply to these replicas."""
     changes: dict[ConfigResource, list[ConfigChange]] = {
         ConfigResource.topic(topic): [ConfigChange(key, value) for key, value in keys.items()]
         for topic, keys in r.throttled_replicas(moves).items()
@@ -282,7 +283,7 @@ async def _verify(admin: "Admin", request: Request) -> int:
 async def _clear_throttles(admin: "Admin", partitions: Sequence[TopicPartition]) -> None:
     """Remove the throttle rates of all brokers, and the throttled replicas of the moved topics.
 
-    Any broker may have been given a rate, by this command or by an earlier one.
+    All brokers are included, because any may have a rate from this command or an earlier one.
     """
     brokers = [one.node_id for one in (await admin.describe_cluster(include_fenced=True)).brokers]
     topics = sorted({one.topic: None for one in partitions})

@@ -2,8 +2,9 @@
 
     Placement    topic and partition -> brokers, preferred leader first
 
-A proposal leaves copies where they are as far as that is even, moves the rest to the brokers that
-hold least, keeps copies on different racks, and spreads the preferred leaders.
+A proposal leaves replicas where they are as far as the result is even, moves the others to the
+brokers with the fewest, puts a partition's replicas on different racks, and spreads the preferred
+leaders.
 """
 
 import json
@@ -28,7 +29,7 @@ THROTTLE_RATES = ("leader.replication.throttled.rate", "follower.replication.thr
 
 
 def to_json(placement: Placement) -> str:
-    """The placement as the file that --execute takes."""
+    """Return the placement as the JSON text that --execute takes."""
     partitions = [
         {
             "topic": partition.topic,
@@ -42,7 +43,7 @@ def to_json(placement: Placement) -> str:
 
 
 def from_json(found: dict[str, Any]) -> dict[TopicPartition, tuple[int, ...]]:
-    """Read a file of --execute; ConfigError if it cannot be a placement."""
+    """Read the JSON object of --execute; ConfigError if it is no valid placement."""
     placement: dict[TopicPartition, tuple[int, ...]] = {}
     listed = entries(found, "partitions", OPTION)
     for partition, entry in zip(topic_partitions(found, OPTION), listed, strict=True):
@@ -70,13 +71,13 @@ def _is_id(value: object) -> bool:
 
 @dataclass(slots=True)
 class _Room:
-    """The number of copies that each broker holds already, and may hold."""
+    """The number of replicas that each broker has got already, and may get."""
 
     loads: dict[int, int]
     share: int
-    """The number of copies that every broker gets."""
+    """The number of replicas that every broker gets."""
     extra: int
-    """The number of brokers that get one copy more."""
+    """The number of brokers that get one replica more."""
     leads: dict[int, int] = field(default_factory=dict)
 
     def has(self, broker: int) -> bool:
@@ -91,7 +92,7 @@ class _Room:
 def propose(current: Placement, racks: Mapping[int, str | None]) -> Placement:
     """Spread these partitions evenly over the brokers of `racks`, moving as little as that allows.
 
-    A None for every rack: racks are not looked at. ConfigError where there are too few brokers.
+    Racks are ignored if every rack is None. Raise ConfigError if there are too few brokers.
     """
     copies = sum(len(replicas) for replicas in current.values())
     most = max((len(replicas) for replicas in current.values()), default=0)
@@ -118,7 +119,7 @@ def _kept(replicas: Sequence[int], racks: Mapping[int, str | None], room: _Room)
 
 
 def _shares_rack(broker: int, others: Sequence[int], racks: Mapping[int, str | None]) -> bool:
-    """True if the broker's rack has a copy already while some rack has none."""
+    """True if the broker's rack has a replica already while another rack has none."""
     rack = racks[broker]
     if rack is None:
         return False
@@ -150,9 +151,9 @@ def _even_out(
     racks: Mapping[int, str | None],
     loads: dict[int, int],
 ) -> bool:
-    """Move one copy from a broker with too many to one with too few; False if none can be.
+    """Move one replica from a broker with too many to one with too few; False if none can move.
 
-    One that was to move anyway is preferred.
+    A replica that the proposal moves anyway is preferred.
     """
     by_load = sorted(loads, key=lambda broker: (loads[broker], broker))
     for high in reversed(by_load):
@@ -176,7 +177,7 @@ def _even_out(
 
 
 def _led(replicas: list[int], room: _Room) -> tuple[int, ...]:
-    """Put the replica that leads least first; among several, the one that led."""
+    """Put the broker with the fewest preferred leaders first, on a tie the one that led."""
     leader = min(replicas, key=lambda broker: (room.leads[broker], replicas.index(broker)))
     room.leads[leader] += 1
     return (leader, *(broker for broker in replicas if broker != leader))
@@ -210,7 +211,7 @@ def moves_of(moving: Moving, current: Placement, target: Placement) -> dict[Topi
 
 
 def throttled_replicas(moves: Mapping[TopicPartition, Move]) -> dict[str, dict[str, str]]:
-    """The two keys of each topic with its throttled replicas, as `partition:broker,...`."""
+    """Return each topic's two settings of throttled replicas, as `partition:broker,...`."""
     found: dict[str, dict[str, list[str]]] = {}
     for (topic, index), move in sorted(moves.items()):
         keys = found.setdefault(topic, {LEADER_REPLICAS: [], FOLLOWER_REPLICAS: []})
@@ -223,7 +224,7 @@ def throttled_replicas(moves: Mapping[TopicPartition, Move]) -> dict[str, dict[s
 
 
 def brokers_of(moves: Mapping[TopicPartition, Move]) -> list[int]:
-    """Every broker that sends or receives."""
+    """Return every broker that a partition is copied from or to."""
     each = (broker for one in moves.values() for broker in (*one.sources, *one.destinations))
     return sorted(dict.fromkeys(each))
 
@@ -232,17 +233,17 @@ def brokers_of(moves: Mapping[TopicPartition, Move]) -> list[int]:
 
 
 def names_of(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions in their order, with commas between."""
+    """Return the partitions' names, sorted and separated by commas."""
     return ",".join(name_of(partition) for partition in sorted(partitions))
 
 
 def plural(noun: str, things: Sequence[object] | Mapping[Any, Any]) -> str:
-    """The noun, with an s where there is not exactly one thing."""
+    """Return the noun, with an s unless there is exactly one thing."""
     return noun if len(things) == 1 else f"{noun}s"
 
 
 def moving_line(partition: TopicPartition, one: Reassignment) -> str:
-    """Write the line of --list for a partition."""
+    """Return the line of --list for a partition."""
     line = f"{name_of(partition)}: replicas: {_ids(one.replicas)}."
     line += f" adding: {_ids(one.adding)}." if one.adding else ""
     return line + (f" removing: {_ids(one.removing)}." if one.removing else "")
@@ -251,7 +252,7 @@ def moving_line(partition: TopicPartition, one: Reassignment) -> str:
 def status_line(
     partition: TopicPartition, target: Sequence[int], now: Sequence[int], moving: Moving
 ) -> str:
-    """Write the line of --verify for a partition."""
+    """Return the line of --verify for a partition."""
     name = name_of(partition)
     if partition in moving:
         return f"Reassignment of partition {name} is still in progress."

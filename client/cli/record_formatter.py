@@ -1,7 +1,7 @@
 """Turns records into lines, as Kafka's message formatters do.
 
-Columns, in this order, those that are asked for: CreateTime:123, Partition:0, Offset:5,
-Delivery:NOT_PRESENT, Epoch:NOT_PRESENT, headers, key, value. Prints nothing itself.
+A line has the requested ones of these columns, in this order: CreateTime:123, Partition:0,
+Offset:5, Delivery:NOT_PRESENT, Epoch:NOT_PRESENT, headers, key, value. The callers print it.
 """
 
 import struct
@@ -56,7 +56,7 @@ class FormatterConfig:
 
 
 SEPARATORS = {"key.separator": "\t", "line.separator": "\n", "headers.separator": ","}
-"""Defaults outside the table: a table strips blanks, and these may be blanks."""
+"""Defaults of separators, kept outside the table because that strips blanks."""
 NULL_LITERAL = "null.literal"
 DESERIALIZER_KEYS = ("key.deserializer", "value.deserializer", "headers.deserializer")
 KEYS = (
@@ -68,10 +68,10 @@ KEYS = (
 
 
 class Formatter(Protocol):
-    """Anything that turns a record into the bytes to print."""
+    """An object that turns a record into the bytes to print."""
 
     def format(self, record: ConsumerRecord) -> bytes:
-        """The bytes to print; ValueError if a deserializer cannot read the record."""
+        """Return the bytes to print; ValueError if a deserializer cannot read the record."""
         ...
 
 
@@ -94,7 +94,7 @@ class DefaultFormatter:
         )
 
     def format(self, record: ConsumerRecord) -> bytes:
-        """Write the wanted columns of a record as one line."""
+        """Return the wanted columns of a record as one line."""
         config = self._config
         columns: list[bytes] = []
         if config.print_timestamp:
@@ -131,10 +131,10 @@ class DefaultFormatter:
 
 
 class LoggingFormatter(DefaultFormatter):
-    """Kafka's LoggingMessageFormatter: the default line, and one for the log."""
+    """Kafka's LoggingMessageFormatter: it logs a line, and returns the default line."""
 
     def format(self, record: ConsumerRecord) -> bytes:
-        """The default line, after the log's."""
+        """Log the record, and return the default formatter's line."""
         stamp = b"" if record.timestamp_ms < 0 else _timestamp(record) + b", "
         key = self._shown(record.key, self._key)
         value = self._shown(record.value, self._value)
@@ -143,7 +143,7 @@ class LoggingFormatter(DefaultFormatter):
 
 
 class NoOpFormatter:
-    """Kafka's NoOpMessageFormatter: consumes, shows nothing."""
+    """Kafka's NoOpMessageFormatter, which prints nothing."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         """Accept any properties, and use none."""
@@ -166,7 +166,7 @@ def make_formatter(name: str, properties: Mapping[str, str]) -> Formatter:
 
 
 def find_deserializer(key: str, name: str | None) -> Deserializer:
-    """Find the deserializer of this (Java class) name; bytes as they are for none."""
+    """Return the deserializer of this (Java class) name; without a name, the bytes unchanged."""
     return bytes if name is None else by_java_name(DESERIALIZERS, name, key)
 
 

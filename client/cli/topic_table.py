@@ -1,4 +1,4 @@
-"""The tables of `topics`: the partitions that a filter keeps, the topics that a pattern means.
+"""The tables of `topics`, its filters of partitions, and its patterns of topic names.
 
 The lines are those of Kafka's TopicCommand, tabs included.
 """
@@ -21,23 +21,23 @@ DEFAULT_MIN_ISR = 1
 
 
 States = Mapping[int, ReplicaState | ApiError]
-"""The replicas of a partition as their brokers have them."""
+"""The state of each replica of a partition by broker id, or the error instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """One topic as the cluster describes it; `configs` are those that are not defaults."""
+    """One topic as the cluster describes it; `configs` has the settings that are not defaults."""
 
     topic: TopicDescription
     configs: Mapping[str, str]
     min_isr: int = DEFAULT_MIN_ISR
     states: Mapping[TopicPartition, States] = field(default_factory=dict)
-    """The states of its partitions, and perhaps of others, where they were asked for."""
+    """The replicas' states by partition, also of other topics; empty without --replicas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The lines of a description that are wanted."""
+    """The partitions and topics of a description to print."""
 
     under_replicated: bool = False
     unavailable: bool = False
@@ -47,11 +47,11 @@ class Filter:
 
     @property
     def by_partition(self) -> bool:
-        """True if only partitions in a certain state are wanted, without the topics' own lines."""
+        """True if only partitions in a certain state are printed, without the lines of topics."""
         return self.under_replicated or self.unavailable or self.under_min_isr or self.at_min_isr
 
     def keeps(self, row: TopicRow, partition: PartitionDescription) -> bool:
-        """Tell whether the partition is in a state that was asked for."""
+        """Return whether the partition is in a requested state."""
         in_sync = len(partition.isr)
         return (
             (self.under_replicated and in_sync < len(partition.replicas))
@@ -62,7 +62,7 @@ class Filter:
 
 
 def description(rows: Iterable[TopicRow], wanted: Filter) -> Iterator[str]:
-    """Kafka's lines for these topics."""
+    """Yield Kafka's lines for these topics."""
     for row in rows:
         if not wanted.by_partition and (row.configs or not wanted.with_overrides):
             yield topic_line(row)
@@ -76,7 +76,7 @@ def description(rows: Iterable[TopicRow], wanted: Filter) -> Iterator[str]:
 
 
 def topic_line(row: TopicRow) -> str:
-    """The line of a topic."""
+    """Return the line of a topic."""
     topic = row.topic
     configs = ",".join(f"{key}={value}" for key, value in row.configs.items())
     replication_factor = len(topic.partitions[0].replicas) if topic.partitions else 0
@@ -88,7 +88,7 @@ def topic_line(row: TopicRow) -> str:
 
 
 def partition_line(row: TopicRow, partition: PartitionDescription) -> str:
-    """The line of a partition."""
+    """Return the line of a partition."""
     leader = "none" if partition.leader_id == NO_LEADER else partition.leader_id
     return (
         f"\tTopic: {row.topic.name}\tPartition: {partition.partition}\tLeader: {leader}"
@@ -99,7 +99,7 @@ def partition_line(row: TopicRow, partition: PartitionDescription) -> str:
 
 
 def replica_lines(states: States) -> Iterator[str]:
-    """Give a line for each replica that was described, the lag against the leader's log end."""
+    """Yield a line for each replica, with its lag behind the leader's log end."""
     leader = next((each for each in states.values() if _leads(each)), None)
     behind: dict[int, int] = {}
     end: int | None = None
@@ -129,7 +129,7 @@ def _ids(brokers: Sequence[int] | None) -> str:
 
 
 def matching(names: Iterable[str], pattern: str | None) -> list[str]:
-    """The names that a list of regular expressions matches, sorted; all names for None.
+    """Return the sorted names that match a list of regular expressions; all names for None.
 
     As in Kafka's include lists, commas separate the expressions, and each must match a whole name.
     """
@@ -149,7 +149,7 @@ def included(pattern: str, option: str) -> re.Pattern[str]:
 
 
 def parse_assignment(text: str) -> list[list[int]]:
-    """Read `0:1,1:2`: the replicas of each partition, preferred leader first."""
+    """Parse `0:1,1:2`: the replicas of each partition, preferred leader first."""
     option = "--replica-assignment"
     try:
         partitions = [[int(broker) for broker in part.split(":")] for part in text.split(",")]

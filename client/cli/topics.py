@@ -37,7 +37,7 @@ COMPLAINT = "Error while executing topic command "
 DELETE = ConfigOperation.DELETE
 TOPIC_EXISTS = ErrorCode.TOPIC_ALREADY_EXISTS
 REPLICA_TIMEOUT_MS = 5_000
-"""A broker that is silent for longer is not waited for by --replicas."""
+"""The ms that --replicas waits for each broker's answer."""
 ACTIONS = ("list", "create", "delete", "alter", "describe")
 
 
@@ -92,7 +92,7 @@ class Request:
         )
 
     def check(self) -> None:
-        """UsageError where flags are missing or contradict each other."""
+        """Raise UsageError if flags are missing or contradict each other."""
         if self.action in ("create", "delete", "alter") and self.topic is None:
             raise click.UsageError(f"--{self.action} needs --topic")
         if self.assignment is not None and self.replication_factor is not None:
@@ -162,7 +162,7 @@ def topics(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
         try:
             await DO[request.action](admin, request)
         except AdminError as error:
-            # Kafka's tool does not say of which topic it speaks.
+            # Kafka's tool does not name the topic in this message.
             why = "; ".join(refusal(one) for one in error.errors.values())
             raise TopicCommandError(why) from error
         return 0
@@ -175,7 +175,7 @@ class TopicCommandError(MinikafkaError):
 
 
 async def _names(admin: "Admin", request: Request) -> list[str]:
-    """The topics that the flags mean; an error if they mean none and should mean one."""
+    """Return the topics that the flags select; raise an error if there must be one and is none."""
     listed = await admin.list_topics(include_internal=not request.exclude_internal)
     names = matching(
         (topic.name for topic in listed if request.topic_id in (None, topic.topic_id)),
@@ -239,7 +239,7 @@ async def _add_partitions(
 ) -> None:
     assignments = None
     if assignment is not None:
-        # Kafka's tool takes the assignment of all partitions and uses that of the new ones.
+        # As in Kafka's tool, the assignment names all partitions; that of the new ones is used.
         found = await admin.describe_topics(names)
         assignments = {name: assignment[len(found[name].partitions) :] for name in names}
     await admin.create_partitions(dict.fromkeys(names, count), assignments=assignments)

@@ -1,7 +1,7 @@
-"""`minikafka transactions`: list, describe, find hanging ones, abort by hand (KIP-664).
+"""`minikafka transactions`: list and describe transactions, find and abort hanging ones (KIP-664).
 
-Owns flags, Kafka's tables and exit codes. A transaction hangs where a partition has it open for
-longer than any may take, and its coordinator does not know it.
+Owns flags, Kafka's tables and exit codes. A transaction hangs if a partition has had it open for
+longer than the longest timeout, and its coordinator does not know it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,9 +45,10 @@ def transactions(
 
 
 def pass_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Hand a subcommand the settings of the group; UsageError if they name no cluster.
+    """Pass the command group's settings to a subcommand; UsageError if they name no cluster.
 
-    The group itself does not demand --bootstrap-server: it is read before a subcommand's --help.
+    The group itself does not require --bootstrap-server, so that a subcommand's --help works
+    without it.
     """
 
     def call(**flags: Any) -> None:
@@ -87,7 +88,7 @@ def list_command(
 @click.option("--transactional-id", required=True, help="Which one.")
 @pass_settings
 def describe(settings: dict[str, str], transactional_id: str) -> None:
-    """Describe what its coordinator knows of a transactional id."""
+    """Describe a transactional id, as its coordinator knows it."""
     import time
 
     async def act(admin: "Admin") -> int:
@@ -123,7 +124,7 @@ def description_lines(found: TransactionDescription, now_ms: int) -> list[str]:
 def describe_producers(
     settings: dict[str, str], broker_id: int | None, topic: str, partition: int
 ) -> None:
-    """Describe the producers that a partition knows."""
+    """Describe the producers that write to a partition."""
     where = TopicPartition(topic, partition)
 
     async def act(admin: "Admin") -> int:
@@ -169,7 +170,7 @@ def abort(
     producer_epoch: int | None,
     coordinator_epoch: int | None,
 ) -> None:
-    """Abort a hanging transaction on one partition. Whatever waits for it goes on."""
+    """Abort a hanging transaction on one partition, so that read_committed consumers continue."""
     where = TopicPartition(topic, partition)
     if start_offset is None and None in (producer_id, producer_epoch, coordinator_epoch):
         raise click.UsageError(
@@ -193,7 +194,7 @@ def abort(
                     f"{start_offset} on partition {topic}-{partition}"
                 )
                 return 1
-            # -1 means that no marker of it was ever written: 0 is below any coordinator's epoch.
+            # -1 means that no marker was ever written; 0 is not above any coordinator's epoch.
             epoch = open_ones[0].coordinator_epoch or 0
             one = open_ones[0]
             found = OpenTransaction(where, one.producer_id, one.producer_epoch, epoch)
@@ -272,7 +273,7 @@ async def _known(
         try:
             described = await admin.describe_transactions([one.transactional_id])
         except AdminError:
-            continue  # it was forgotten a moment ago
+            continue  # the id has expired since it was listed
         found[one.producer_id] = described[one.transactional_id].partitions
     return found
 
@@ -280,7 +281,7 @@ async def _known(
 def open_too_long(
     producers: Mapping[TopicPartition, Sequence[ActiveProducer]], before_ms: int
 ) -> list[tuple[TopicPartition, ActiveProducer]]:
-    """Open transactions whose newest record is older than `before_ms`."""
+    """Return the open transactions whose newest record is older than `before_ms`."""
     return [
         (partition, one)
         for partition, found in producers.items()
