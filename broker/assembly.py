@@ -1,8 +1,7 @@
-"""Puts the parts of a broker together.
+"""Makes the parts of a broker and connects them.
 
-Owns nothing: it gives each part what it needs of the others when it makes it. A callback leads to
-a part that was made before, or to one that is made a few lines below; no part starts to work before
-all are there. Starting and ending them is for `server.py`.
+Each part gets the other parts that it needs when it is made. A callback may use a part that is made
+a few lines later, because no part works before all are made. `server.py` starts and ends them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -63,12 +62,12 @@ from .whereabouts import Metadata, Whereabouts
 
 NO_BOUND = 1 << 62
 PEER_REQUEST_MS = 5_000
-"""Milliseconds to wait for another broker: it may have stopped, and others lead by then."""
+"""Milliseconds to wait for another broker's answer; later, other brokers may lead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """The parts on which all others of a broker rest."""
+    """The parts that are made first and that all other parts of a broker use."""
 
     runtime: Runtime
     settings: Settings
@@ -77,17 +76,17 @@ class Ground:
 
     @classmethod
     def of(cls, runtime: Runtime, settings: Settings) -> "Ground":
-        """Make the ground of one broker; ConfigError for defaults that no topic could have."""
+        """Make these parts for one broker. ConfigError if a default of topics is not valid."""
         defaults = TopicDefaults(settings.config.node_id, settings.properties)
         return cls(runtime, settings, defaults, Deadlines(runtime))
 
 
 @dataclass(frozen=True, slots=True)
 class Alarms:
-    """The callbacks for what ends the process."""
+    """Callbacks for errors that end the process."""
 
     on_refused: Callable[[ApiError], None]
-    """The controller will never have this broker as it is."""
+    """Called if the controller will never accept this broker as it is configured."""
     on_metadata_lost: Callable[[MetadataLost], None]
     crash: Callable[[str], None]
     """Called with the reason why the broker cannot go on."""
@@ -114,9 +113,9 @@ class Parts:
     edge: Edge
     apis: Mapping[int, Api]
     times: RequestTimes | None
-    """The counts and times of requests; None: nobody is told."""
+    """The counts and times of requests. It is None if no metrics are served."""
     metrics: MetricsListener | None
-    """None: nobody is told."""
+    """It is None if no metrics are served."""
 
 
 def assemble(
@@ -125,7 +124,7 @@ def assemble(
     endpoints: tuple[Endpoint, ...],
     alarms: Alarms,
 ) -> Parts:
-    """Make every part of a broker that others reach at `endpoints`; nothing is started."""
+    """Make every part of a broker, which clients reach at `endpoints`; start none of them."""
     runtime, config = ground.runtime, ground.settings.config
     store = LogStore(runtime, directories)
     reports = Reports(
@@ -199,7 +198,7 @@ def _make_channel(
 ) -> ControllerChannel:
     config = ground.settings.config
     epochs = {each.clean_broker_epoch for each in directories}
-    # A stop was clean only if all directories say so, of one and the same run.
+    # A stop was clean only if all directories have the same broker epoch of a clean stop.
     clean = directories[0].clean_broker_epoch if len(epochs) == 1 else None
     registration = RegisterBroker(
         broker_id=config.node_id,
@@ -256,12 +255,12 @@ def _make_metrics(edge: Edge, channel: ControllerChannel, others: ToldOf) -> Met
     )
 
 
-# The edge: what serves clients.
+# The edge, which is the parts that serve clients.
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The parts on which a broker's edge rests."""
+    """The parts that a broker's edge uses."""
 
     ground: Ground
     metadata: Metadata
@@ -273,12 +272,12 @@ class Surroundings:
 
 
 def make_peers(runtime: Runtime, whereabouts: Whereabouts) -> Peers:
-    """The other brokers, as this one asks them."""
+    """Make the connections over which this broker sends requests to the others."""
     return Peers(runtime, whereabouts.node_id, whereabouts.peer, PEER_REQUEST_MS)
 
 
 def make_sessions(runtime: Runtime, config: BrokerConfig) -> FetchSessions:
-    """The fetch sessions of one broker, none of them open."""
+    """Make the fetch sessions of one broker, of which none is open yet."""
     return FetchSessions(
         runtime.rng.randint,
         slots=config.max_incremental_fetch_session_cache_slots,
@@ -287,7 +286,7 @@ def make_sessions(runtime: Runtime, config: BrokerConfig) -> FetchSessions:
 
 
 def make_edge(around: Surroundings) -> Edge:
-    """The coordinators, the bounds on connections, and the record of what handlers may use."""
+    """Make the coordinators and the limits of connections, and put them into an `Edge`."""
     ground = around.ground
     runtime, (config, settings, _), deadlines = ground.runtime, ground.settings, ground.deadlines
     limits = from_mapping(ConnectionLimits, settings)

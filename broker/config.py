@@ -1,6 +1,6 @@
-"""The broker's configuration: one table under Kafka's keys, and the checks that span keys.
+"""The broker's configuration: a table of settings under Kafka's keys, and checks across keys.
 
-Values only; nothing is opened here. Defaults of topics live in storage's `TopicConfig`.
+These are values only; nothing is opened here. Defaults of topics are in storage's `TopicConfig`.
 """
 
 from ..protocol.control.messages import Endpoint
@@ -14,7 +14,7 @@ ANY_ADDRESS = ("0.0.0.0", "::")
 
 @config_table
 class BrokerConfig:
-    """Everything about one broker that is not about one topic."""
+    """The settings of one broker, without the defaults of topics and the coordinators' settings."""
 
     node_id: int = setting(
         "node.id",
@@ -260,7 +260,7 @@ class BrokerConfig:
     metrics_listener: str | None = metrics_listener()
 
     def check(self) -> None:
-        """Rules that span keys."""
+        """Raise ConfigError if settings contradict each other, or one of them cannot be parsed."""
         bound = bound_listeners(self)
         told = advertised_listeners(self)
         names = {listener.name: None for listener in bound}
@@ -283,7 +283,7 @@ class BrokerConfig:
 
 
 def parse_listeners(key: str, text: str) -> tuple[Endpoint, ...]:
-    """Read NAME://host:port,...; names must differ. An empty host is every interface."""
+    """Parse NAME://host:port,... ; an empty host means every interface, and names must differ."""
     listeners: list[Endpoint] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, separator, address = part.partition("://")
@@ -301,7 +301,7 @@ def parse_listeners(key: str, text: str) -> tuple[Endpoint, ...]:
 
 
 def bound_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:
-    """Return the listeners that the broker opens itself."""
+    """Return the listeners that the broker opens, without those of controllers."""
     elsewhere = config.controller_listener_names
     listeners = tuple(
         listener
@@ -317,7 +317,7 @@ def bound_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:
 
 
 def advertised_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:
-    """Return the addresses to tell others; a port 0 stands for the one that was bound."""
+    """Return the addresses that clients and brokers get; port 0 stands for the bound port."""
     key = "advertised.listeners"
     if config.advertised_listeners is None:
         bound = bound_listeners(config)
@@ -335,12 +335,12 @@ def advertised_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:
 
 
 def inter_broker_listener(config: BrokerConfig) -> str:
-    """The name of the listener that brokers use among themselves."""
+    """Return the name of the listener that brokers use among themselves."""
     return config.inter_broker_listener_name or advertised_listeners(config)[0].name
 
 
 def security_protocol_of(config: BrokerConfig, name: str) -> str:
-    """The security protocol of a listener; ConfigError where it is none that we speak."""
+    """Return the security protocol of a listener; ConfigError if it is not supported."""
     key = "listener.security.protocol.map"
     mapped: dict[str, str] = {}
     for pair in config.listener_security_protocol_map:
@@ -355,7 +355,7 @@ def security_protocol_of(config: BrokerConfig, name: str) -> str:
 
 
 def controller_addresses(config: BrokerConfig) -> tuple[tuple[str, int], ...]:
-    """Return the addresses at which controllers are looked for."""
+    """Return the host and port of each controller that the settings name."""
     key, texts = "controller.quorum.bootstrap.servers", config.controller_quorum_bootstrap_servers
     if not texts:
         key = "controller.quorum.voters"

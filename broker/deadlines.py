@@ -1,7 +1,8 @@
-"""One coarse wheel for every deadline of a process: no timer per request.
+"""One coarse timer wheel for all deadlines of a broker, instead of a timer per request.
 
-Owns one timer of the loop, armed only while something waits. Deadlines are rounded up to the next
-notch, so nothing fires early and a thousand deadlines of one notch cost one wake-up.
+Owns one timer of the event loop, which runs only while a deadline is armed. Deadlines are rounded
+up to the next notch of 10 ms, so that none fires early and a thousand deadlines of the same notch
+cost one wake-up.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ NOTCH_MS = 10
 
 
 class Deadline:
-    """One armed callback; `cancel` is final and cheap."""
+    """One armed callback."""
 
     __slots__ = ("_wheel", "expire", "notch", "number")
 
@@ -26,14 +27,14 @@ class Deadline:
         self.expire: Callable[[], None] | None = None
 
     def cancel(self) -> None:
-        """Never fire. Does nothing once fired or cancelled."""
+        """Make sure that the callback is not called. Does nothing after it was called."""
         wheel, self._wheel, self.expire = self._wheel, None, None
         if wheel is not None:
             wheel.forget(self)
 
 
 class Deadlines:
-    """The wheel: notches in a heap, the deadlines of each notch in order of arming."""
+    """The timer wheel: a heap of notches, and the deadlines of each in order of arming."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -60,7 +61,7 @@ class Deadlines:
         return self.at(self._runtime.monotonic_ms() + delay_ms, expire)
 
     def forget(self, deadline: Deadline) -> None:
-        """Drop a cancelled deadline; its notch stays until its time comes, empty."""
+        """Drop a cancelled deadline; its notch stays, perhaps empty, until its time comes."""
         bucket = self._notches.get(deadline.notch)
         if bucket is not None:
             bucket.pop(deadline.number, None)
@@ -74,7 +75,7 @@ class Deadlines:
         self._order.clear()
 
     def _arm(self) -> None:
-        """Have the timer stand at the earliest notch."""
+        """Set the timer to the earliest notch."""
         notch = self._order[0]
         if self._timer is not None:
             if self._timer_notch <= notch:
@@ -93,14 +94,14 @@ class Deadlines:
             due.extend(self._notches.pop(heapq.heappop(self._order)).values())
         try:
             while due:
-                # One that an earlier deadline cancelled has nothing to call. One that is armed from
-                # here for a time already past waits for the next turn: the loop gets its own.
+                # A deadline that an earlier one has cancelled has nothing to call. One that is
+                # armed here for a time already past waits for the next turn of the loop.
                 deadline = due.popleft()
                 expire, deadline.expire = deadline.expire, None
                 if expire is not None:
                     expire()
         finally:
-            # One that fails takes no other along: the rest have their turn next.
+            # If a callback raises, the deadlines after it fire in the next turn.
             for deadline in due:
                 self._bucket(deadline.notch)[deadline.number] = deadline
             if self._order:

@@ -1,6 +1,6 @@
-"""The record that each handler gets with its call: the parts of the broker that it may use.
+"""The record of those parts of the broker that request handlers may use.
 
-Owns and decides nothing. `assembly.py` fills it in; `server.py` starts and ends what is in it.
+Each handler gets it with its call. `assembly.py` makes it; `server.py` starts and ends its parts.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from .whereabouts import Metadata, Whereabouts
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Edge:
-    """A broker as its APIs see it."""
+    """The parts of a broker that its request handlers and collectors may use."""
 
     runtime: Runtime
     deadlines: Deadlines
@@ -43,9 +43,9 @@ class Edge:
     doors: Doors
     """The open connections."""
     load: Load
-    """The memory that they hold."""
+    """The accounts and limits of the memory that the connections hold."""
     refusals: Refusals
-    """Refused requests and closed connections, so that each is logged once in a while."""
+    """Logs refused requests and closed connections, and limits how often each is repeated."""
 
     metadata: Metadata
     whereabouts: Whereabouts
@@ -54,7 +54,7 @@ class Edge:
 
     partitions: Partitions
     lease: LeaderLease
-    """While it is held, answers may go out that rest on this broker's being a leader."""
+    """While it is held, answers may be sent that are valid only if this broker still leads."""
 
     groups: Groups
     transactions: Transactions
@@ -62,5 +62,5 @@ class Edge:
 
     @property
     def image(self) -> MetadataImage:
-        """The newest metadata; ask again after every await."""
+        """The newest metadata image; read it again after every await, as it may be replaced."""
         return self.metadata.image

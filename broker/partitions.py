@@ -1,8 +1,8 @@
-"""The partitions hosted on this broker, and how metadata changes them.
+"""The partitions that this broker hosts, and how changes of the metadata affect them.
 
-Maps them, makes them, retires them, and takes a failed directory out of service; a partition owns
-itself. A delta is applied in the order deletions, new leaders, followers, so that no state between
-the two images is ever acted on.
+Finds, makes and deletes partitions, and takes those of a failed directory offline. A metadata delta
+is applied to deleted partitions first, then to those that are led here, then to those that follow,
+so that no part acts on a state between the two images.
 """
 
 import logging
@@ -42,19 +42,19 @@ class Links:
     fetchers: ReplicaFetchers
     lease: LeaderLease
     config_of: Callable[[MetadataImage, str], TopicConfig]
-    """The settings of a topic, defaults and all."""
+    """Returns the settings of a topic, including defaults."""
     broker_value: Callable[[MetadataImage, str], int]
-    """One of the broker's own settings that may change at run time."""
+    """Returns the present value of one of the broker's own settings that may change."""
     propose: Callable[[Partition, ProposeIsr], None]
     """Sends an ISR change to the controller."""
     on_electing: Callable[[list[Partition]], None]
-    """Called with the replicas whose log ends the controller wants to know."""
+    """Called with the replicas whose log ends the controller needs to elect a leader."""
     on_directory_failed: Callable[[LogDirectory], None]
-    """Called once for each directory that fails; the `LogStore` says which are left."""
+    """Called once for each directory that fails; `LogStore.online` has those that are left."""
     on_replicas_lost: Callable[[list[TopicIdPartition]], None]
-    """Called with replicas that are offline here and that the metadata may not know as such."""
+    """Called with replicas that are offline here but not yet in the metadata."""
     traffic: Traffic | None = None
-    """The counts by topic; None: nobody is told."""
+    """The counts by topic. It is None if no metrics are served."""
 
 
 class Partitions:
@@ -115,7 +115,7 @@ class Partitions:
     # Finding.
 
     def get(self, topic_id: bytes, index: int) -> Partition | ErrorCode:
-        """The replica here, or why there is none to use."""
+        """Return the replica on this broker, or an error if there is none."""
         found = self._partitions.get((topic_id, index))  # type: ignore[call-overload]
         if found is not None:
             return found  # type: ignore[no-any-return]
@@ -124,7 +124,7 @@ class Partitions:
         return self._not_here(topic_id, index)
 
     def find(self, topic: str, index: int) -> Partition | ErrorCode:
-        """The same by the topic's name, for requests that carry no ids."""
+        """Return the same as `get`, by the topic's name, for requests without topic ids."""
         found = self._by_name.get((topic, index))
         if found is not None:
             return found
@@ -145,10 +145,10 @@ class Partitions:
     # Writing.
 
     def write_staged(self) -> None:
-        """Write what was appended since the last call: one writev per dirty partition.
+        """Write the batches that were staged since the last call, by one writev per partition.
 
-        Call it at the end of every read event, before any answer. Every staged `Appended` is
-        final for acks=1 afterwards.
+        Call it at the end of every read event, before any answer is sent. Afterwards every staged
+        `Appended` has the result of its write, which is final for acks=1.
         """
         dirty = self.host.dirty
         if dirty:
@@ -159,13 +159,13 @@ class Partitions:
     # Start.
 
     async def load(self) -> None:
-        """Open every log on disk, and recover those that were not closed; before anything else."""
+        """Open every log on disk, and recover those not closed cleanly. Call this first of all."""
         await self.store.load(lambda topic: self._links.config_of(self.image, topic))
 
     # Metadata.
 
     async def apply_delta(self, delta: Delta, image: MetadataImage) -> None:
-        """Follow the metadata from one image to the next."""
+        """Apply a metadata delta, which has led to `image`, to the partitions of this broker."""
         self.write_staged()
         self.image = image
         self._retire_gone(delta, image)
@@ -197,14 +197,14 @@ class Partitions:
         await self.fetchers.settle()
 
     def is_electing(self, partition: Partition) -> bool:
-        """True if the controller looks for the partition's longest copy, and one is here."""
+        """True if the controller asks for log ends to elect a leader, and the replica is online."""
         state = self.image.partition(*partition.key)
         return state is not None and state.electing and not partition.offline_because
 
     def _touched(
         self, delta: Delta, image: MetadataImage
     ) -> list[tuple[TopicIdPartition, PartitionState]]:
-        """Partitions whose record may have changed and of which a replica belongs here."""
+        """Return the partitions that may have changed and that have a replica on this broker."""
         me = self._me
         if delta.is_snapshot:
             every: Iterable[tuple[TopicIdPartition, PartitionState]] = image.partitions()
@@ -217,7 +217,7 @@ class Partitions:
         return [(key, state) for key, state in every if me in state.replicas]
 
     def _retire_gone(self, delta: Delta, image: MetadataImage) -> None:
-        """Delete what left the metadata, or left this broker."""
+        """Delete replicas whose partition is deleted or no longer assigned to this broker."""
         gone: list[Partition] = []
         if delta.is_snapshot or delta.deleted_topics:
             gone = [p for p in self if image.partition(p.topic_id, p.index) is None]
@@ -279,7 +279,7 @@ class Partitions:
     # Partitions.
 
     def _partition(self, key: TopicIdPartition, state: PartitionState) -> Partition | None:
-        """Return the partition, made if it is new here; None if no directory can take it."""
+        """Return the partition, and make it if it is new; None if no directory can store it."""
         partition = self._partitions.get(key)
         if partition is not None:
             return partition
@@ -322,7 +322,7 @@ class Partitions:
             self._stop_in_vain(partition)
 
     def _stop_in_vain(self, partition: Partition) -> None:
-        """Stop following if we are on the way out and not in the ISR: nobody waits for us."""
+        """Stop following, during a controlled shutdown, if this replica is not in the ISR."""
         if self._me not in partition.metadata.isr:
             self.fetchers.unfollow(partition)
 

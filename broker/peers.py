@@ -1,7 +1,7 @@
-"""Requests from this broker to the others, over the inter-broker listener.
+"""Sends requests of this broker to other brokers, over the inter-broker listener.
 
-Owns one connection per broker and lane, opened on demand. A request is sent once: who asked decides
-what a failure means. This broker may ask itself the same way.
+Owns one connection per broker and lane, opened on demand. A request is sent only once, and the
+caller decides what to do after a failure. The broker may also send requests to itself.
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ RECONNECT = Backoff(first_ms=50, most_ms=1000, steady_count=5)
 
 
 class PeerFailed(MinikafkaError):
-    """No answer was had: the request may or may not have been carried out."""
+    """Raised if no response came. The other broker may have carried out the request."""
 
 
 class Peers:
-    """The other brokers, as somebody to ask."""
+    """Sends requests to brokers, and keeps the connections to them."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Peers:
         endpoint_of: Callable[[int], Endpoint | None],
         request_timeout_ms: int,
     ) -> None:
-        """`endpoint_of` says where this broker dials another, None if it is not registered."""
+        """`endpoint_of` returns the address of a broker by id, or None if it is not registered."""
         self._endpoint_of = endpoint_of
         options = ConnectionOptions(
             client_id=f"broker-{broker_id}",
@@ -44,9 +44,10 @@ class Peers:
         self._pool = Pool(runtime, options, RECONNECT)
 
     async def ask(self, broker_id: int, message: object, *, lane: str) -> Any:
-        """Give the response; PeerFailed if there is none within the request timeout.
+        """Send a request and return its response; PeerFailed after the request timeout.
 
-        Requests of one lane are answered in order: what may wait long needs a lane of its own.
+        Requests of one lane share a connection and are answered in order, so requests that may
+        take long need a lane of their own.
         """
         endpoint = self._endpoint_of(broker_id)
         if endpoint is None:
@@ -59,10 +60,10 @@ class Peers:
             raise PeerFailed(f"broker {broker_id}: {error}") from error
 
     def on_brokers_changed(self, broker_ids: list[int]) -> None:
-        """Close connections to where no broker of these is any more."""
+        """Close connections to addresses at which none of these brokers is registered."""
         endpoints = [self._endpoint_of(broker_id) for broker_id in broker_ids]
         self._pool.retain([Address(each.host, each.port) for each in endpoints if each is not None])
 
     async def close(self) -> None:
-        """Close every connection; who waits for an answer gets PeerFailed."""
+        """Close every connection; callers of `ask` that still wait get PeerFailed."""
         await self._pool.close()

@@ -1,6 +1,6 @@
-"""Hands each step of the metadata to the parts of a broker, in their order.
+"""Passes each change of the metadata to the parts of a broker, in a fixed order.
 
-Partitions act first: everything else may ask them, and finds them as the metadata has them.
+Partitions come first, so that the other parts find them as the new metadata has them.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from .upkeep.compaction import Compaction
 
 @dataclass(frozen=True, slots=True)
 class Publishing:
-    """Tells the parts of one broker about new metadata."""
+    """The parts of one broker that follow changes of the metadata."""
 
     partitions: Partitions
     edge: Edge
@@ -22,7 +22,7 @@ class Publishing:
     compaction: Compaction
 
     async def publish(self, delta: Delta, image: MetadataImage) -> None:
-        """Have every part follow the metadata from one image to the next."""
+        """Have every part apply `delta`, which has led to `image`."""
         await self.partitions.apply_delta(delta, image)
         gone = [topic.name for topic in delta.deleted_topics.values()]
         self.edge.groups.upkeep.forget_topics(gone)
@@ -36,7 +36,7 @@ class Publishing:
 
 
 def bound_connections(edge: Edge, image: MetadataImage) -> None:
-    """Hold to the bounds on connections that the metadata has for this broker now."""
+    """Apply the limits on connections that the metadata now has for this broker."""
     value_of = edge.topic_defaults.broker_value
     edge.doors.bound(
         connections_max=value_of(image, "max.connections"),

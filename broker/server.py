@@ -1,8 +1,8 @@
-"""A running broker: how its parts (`assembly.py`) are started and stopped.
+"""A running broker: starts and stops the parts that `assembly.py` makes.
 
-Order of start: directories (lock, identity), sockets bound, logs loaded while the controller is
-told of us, metadata caught up, doors opened, unfenced. Order of stop: leadership handed over,
-doors, connections, everything that works by itself, logs flushed and closed, controller left.
+Start: lock and identify the directories, bind the sockets, register with the controller while the
+logs load, catch up with the metadata, accept connections, be unfenced. Stop: hand over leadership,
+close listeners and connections, end background work, flush and close logs, leave the controller.
 """
 
 import asyncio
@@ -26,18 +26,18 @@ from .upkeep.upkeep import close_directories
 T = TypeVar("T")
 
 HAND_OVER_MS = 10_000
-"""How long a stop waits for the controller to move what is led here."""
+"""Milliseconds that a stop waits for the controller to move leadership to other brokers."""
 HAND_OVER_ALONE_MS = 500
-"""The same where no controller can be reached; it may be back at any moment."""
+"""The same in ms while no controller is connected, as one may come back at any moment."""
 
 log = logging.getLogger(__name__)
 
 
 class Closable(Protocol):
-    """A part that works by itself."""
+    """A part that has background work, which must be ended."""
 
     async def close(self) -> None:
-        """End it."""
+        """End the part's background work."""
 
 
 class Broker:
@@ -51,7 +51,7 @@ class Broker:
         directories: list[LogDirectory],
         listeners: Listeners,
     ) -> None:
-        """Use `start`."""
+        """Make the parts but start none. Use `Broker.start` instead."""
         self.runtime = runtime
         self.config = settings.config
         self._stop = stop
@@ -63,7 +63,7 @@ class Broker:
 
     @classmethod
     async def start(cls, runtime: Runtime, settings: Settings, stop: Stop) -> "Broker":
-        """Start everything; ConfigError or StorageError when that is not possible."""
+        """Start a broker, until it is unfenced; ConfigError or StorageError if it cannot start."""
         directories: list[LogDirectory] = []
         listeners = Listeners(settings.config)
         broker: Broker | None = None
@@ -85,12 +85,12 @@ class Broker:
         return broker
 
     def connect(self, listener: str) -> Connection:
-        """Take up a client that dialled the named listener."""
+        """Make the connection of a client that has connected to the named listener."""
         parts = self.parts
         return Connection(parts.edge, listener, parts.apis, parts.times)
 
     def ready(self) -> Mapping[str, object]:
-        """Node id and bound listeners; where metrics are served, that address."""
+        """Return the node id, the bound listeners and, if metrics are served, their address."""
         told: dict[str, object] = {
             "node_id": self.config.node_id,
             "listeners": self._listeners.bound(),
@@ -99,7 +99,7 @@ class Broker:
         return told if metrics is None else told | {"metrics": metrics.address}
 
     async def stop(self) -> None:
-        """Hand over what is led here, then flush, and leave the mark of a clean stop."""
+        """Hand over leadership, end all work, flush the logs, and record the clean stop."""
         parts, channel = self.parts, self.parts.channel
         within_ms = HAND_OVER_MS if channel.is_connected else HAND_OVER_ALONE_MS
         hands_over = self.config.controlled_shutdown_enable
@@ -136,14 +136,14 @@ class Broker:
         parts.edge.producer_ids.stock_up()
 
     async def _join(self) -> None:
-        """The controller has said which cluster this is; every directory must be of it."""
+        """Make every directory one of the cluster that the controller has named."""
         cluster_id = self.parts.channel.cluster_id
         assert cluster_id is not None
         for directory in self.parts.partitions.store.directories:
             await directory.join(cluster_id)
 
     async def _unless_refused(self, waiting: Awaitable[T]) -> T:
-        """Wait, but not for a controller that will never have us."""
+        """Return the awaited result; raise if the controller refuses this broker for good."""
         task = asyncio.ensure_future(waiting)
         await asyncio.wait((task, self._refused), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -169,7 +169,7 @@ class Broker:
             self._refused.set_exception(error)
 
     async def _end_work(self, *, keep_channel: bool = False) -> None:
-        """End everything that works by itself."""
+        """End all background work; without `keep_channel` also connections and the channel."""
         parts, edge = self.parts, self.parts.edge
         working: tuple[Closable, ...] = (
             parts.follower,
@@ -201,7 +201,7 @@ class Broker:
 async def _open_directories(
     runtime: Runtime, settings: Settings, opened: list[LogDirectory]
 ) -> None:
-    """Lock and identify every directory; they must agree on the cluster."""
+    """Open and lock every log directory; all must belong to the same node and cluster."""
     config = settings.config
     cluster_id = config.cluster_id
     budget = share_descriptors(runtime.descriptor_limit(), len(config.log_dirs))

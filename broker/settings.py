@@ -1,7 +1,7 @@
-"""From a properties file to the broker's configuration: which keys are known, which mean nothing.
+"""Reads the broker's configuration from properties, and refuses unknown keys.
 
-Refuses what nobody knows before anything is opened. A file may be shared with controllers, and
-may hold keys of features that are yet to come: neither is worth a warning.
+A file may be shared with a controller, and may have keys of coordinators that do not exist yet;
+neither is an error or worth a warning.
 """
 
 from collections.abc import Mapping
@@ -43,13 +43,13 @@ TABLES = (
     TransactionConfig,
     MetadataConfig,
 )
-"""Every key of a broker but those that are the defaults of topics."""
+"""The tables of a broker's settings, except the defaults of topics."""
 COORDINATOR_PREFIXES = ("group.", "offsets.", "transaction.", "transactional.", "producer.id.")
-"""Prefixes of coordinators' keys: keys that are yet to come pass without a warning."""
+"""Prefixes of coordinators' keys. Unknown keys with such a prefix pass without a warning."""
 
 
 class Settings(NamedTuple):
-    """The configuration that a properties file states."""
+    """A checked configuration, the properties that it was read from, and warnings about them."""
 
     config: BrokerConfig
     properties: dict[str, str]
@@ -57,7 +57,7 @@ class Settings(NamedTuple):
 
 
 def read_settings(properties: Mapping[str, str]) -> Settings:
-    """ConfigError for an unknown key, or a value that cannot be."""
+    """Check properties and return the settings; ConfigError for an unknown key or bad value."""
     own = {key: value for key, value in properties.items() if not _is_elsewhere(key)}
     warnings = check_keys(own, *TABLES, known_unused=KNOWN_UNUSED)
     for table in TABLES:

@@ -1,8 +1,10 @@
-"""The defaults of topics: Kafka's `log.*` keys of the broker, laid under their settings.
+"""The defaults of topics' settings, from the broker's own keys such as Kafka's `log.*`.
+
+A later source overrides an earlier one. The numbers are Kafka's types of config resources:
 
     built-in default < properties file < (4, "") all brokers < (4, id) this broker < (2, topic)
 
-Owns that order and the table of synonyms. Decides nothing for a log already open.
+Owns this order and the table of synonyms. It does not apply settings to open logs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -56,37 +58,38 @@ SYNONYMS: dict[str, dict[str, int]] = {
     "segment.ms": {"log.roll.ms": 1, "log.roll.hours": HOUR_MS},
     "unclean.leader.election.enable": {"unclean.leader.election.enable": 1},
 }
-"""By topic key, the broker's keys for it, the first one winning, and the factor of each."""
+"""The broker's keys for each topic key, with the factor from their unit to the topic key's. The
+first of them that is set wins."""
 
 ROWS: dict[str, Setting] = {row.key: row for row in settings_of(TopicConfig)}
 BROKER_KEYS: dict[str, str] = {
     synonym: key for key, synonyms in SYNONYMS.items() for synonym in synonyms
 }
-"""By broker's key, the topic key whose default it is."""
+"""The topic key whose default is set, for each key of the broker in SYNONYMS."""
 DYNAMIC_ROWS: dict[str, Setting] = {
     row.key: row
     for table in (BrokerConfig, ConnectionLimits, CompactionConfig, TransactionConfig)
     for row in settings_of(table)
     if row.dynamic
 }
-"""The keys of brokers that are no topic's default and can still be changed at run time."""
+"""The other keys of the broker that can be changed at run time."""
 
 
 class Layer(NamedTuple):
-    """One place that gives a topic key its value."""
+    """One source that sets a key, with the value that it gives."""
 
     source: ConfigSource
     name: str
-    """The key under which the place has it."""
+    """The key by which the source sets it."""
     value: str
-    """The value in the topic key's unit."""
+    """The value: in the topic key's unit for a topic, as written for a broker's key."""
 
 
 class TopicDefaults:
-    """The layers under a topic's own settings, for one broker."""
+    """The defaults of topics on one broker, and the broker's own settings that may change."""
 
     def __init__(self, node_id: int, file_settings: Mapping[str, str]) -> None:
-        """ConfigError when the file says something that no topic could have."""
+        """ConfigError if the file sets a default that is not valid for a topic."""
         self._node = str(node_id)
         self._settings = file_settings
         self._file = {
@@ -97,7 +100,7 @@ class TopicDefaults:
         from_mapping(TopicConfig, self._file)
 
     def config_of(self, image: MetadataImage, topic: str) -> TopicConfig:
-        """The configuration that the topic's logs obey."""
+        """Return the configuration of a topic's logs, from all sources."""
         merged = dict(self._file)
         for dynamic in (
             image.configs.get((BROKER, ""), {}),
@@ -117,7 +120,7 @@ class TopicDefaults:
         return int(row.default if winner is None else row.parse(winner.value, key))
 
     def table_of(self, image: MetadataImage, table: type[C]) -> C:
-        """A table of the broker's own keys as it is at this moment, dynamic settings included."""
+        """Return a table of the broker's own keys with their present values, also dynamic ones."""
         merged = dict(self._settings)
         for name in ("", self._node):
             dynamic = image.configs.get((BROKER, name), {})
@@ -125,7 +128,7 @@ class TopicDefaults:
         return from_mapping(table, merged)
 
     def layers(self, image: MetadataImage, topic: str | None, key: str) -> Iterator[Layer]:
-        """Every place that gives the key a value, the one that wins first."""
+        """Yield every source that sets a topic key, the one that takes effect first."""
         row = ROWS[key]
         if topic is not None:
             own = image.configs.get((TOPIC, topic), {})
@@ -144,10 +147,10 @@ class TopicDefaults:
         yield Layer(ConfigSource.DEFAULT_CONFIG, first, row.format(row.default))
 
     def broker_layers(self, image: MetadataImage, key: str) -> Iterator[Layer]:
-        """Yield the places that set this key of the broker, each as it is written there.
+        """Yield every source that sets a key of the broker, with the value as written there.
 
-        Where several keys stand for one topic key, in different units, each has its own value; the
-        default is shown in the coarsest unit, and the finer keys have none, as in Kafka.
+        If several keys set the same topic key, in different units, each has its own value. Only
+        the key with the coarsest unit has the default, as in Kafka.
         """
         for source, settings in (
             (ConfigSource.DYNAMIC_BROKER_CONFIG, image.configs.get((BROKER, self._node), {})),
@@ -168,9 +171,10 @@ class TopicDefaults:
 
 
 def check_dynamic(key: str, value: str | None) -> None:
-    """ConfigError unless a broker's key may be changed to this at run time, or back (None).
+    """Raise ConfigError if a key of the broker cannot be set to `value` at run time.
 
-    Keys that Kafka changes at run time and that mean nothing here pass, with Kafka's bounds.
+    If `value` is None, the key is unset. Keys that Kafka can change at run time and that have no
+    effect here are accepted, within Kafka's bounds.
     """
     own = DYNAMIC_ROWS.get(key) or DYNAMIC_UNUSED.get(key)
     if own is not None:
@@ -186,7 +190,7 @@ def check_dynamic(key: str, value: str | None) -> None:
 
 
 def _synonym(row: Setting, settings: Mapping[str, str]) -> str | None:
-    """The topic key's value as the broker's keys give it; ConfigError names the broker's key."""
+    """Return a topic key's value as the broker's keys set it, in the topic key's unit, or None."""
     for key, factor in SYNONYMS.get(row.key, {}).items():
         if key not in settings:
             continue

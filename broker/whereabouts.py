@@ -1,6 +1,6 @@
-"""Tells where brokers are reached and who leads what, as the newest metadata has it.
+"""Looks up the addresses of brokers and the leaders of partitions in the newest metadata.
 
-Owns nothing: every answer is read off the metadata when it is asked for.
+Keeps no copy; each look-up reads the present metadata image.
 """
 
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from ..protocol.control.messages import Endpoint
 
 
 class Metadata(Protocol):
-    """The follower of the metadata."""
+    """The part of the broker that keeps the newest metadata image."""
 
     @property
     def image(self) -> MetadataImage:
-        """The newest metadata; ask again after every await."""
+        """The newest metadata image; read it again after every await, as it may be replaced."""
 
 
 class Whereabouts:
-    """The brokers and leaders of the cluster as one broker sees them."""
+    """Looks up brokers and leaders of the cluster on behalf of one broker."""
 
     __slots__ = ("_metadata", "inter_broker_listener", "node_id")
 
@@ -30,12 +30,12 @@ class Whereabouts:
         self.inter_broker_listener = inter_broker_listener
 
     def live_brokers(self) -> list[BrokerRegistration]:
-        """Brokers that clients may be sent to, by id."""
+        """Return the brokers that are not fenced, ordered by id."""
         brokers = self._metadata.image.brokers
         return [brokers[each] for each in sorted(brokers) if not brokers[each].fenced]
 
     def endpoint(self, broker_id: int, listener: str) -> tuple[Endpoint, str | None] | None:
-        """Return the address of a live broker for clients of `listener`, and its rack."""
+        """Return a live broker's address on `listener` and its rack; None if it has none there."""
         broker = self._metadata.image.brokers.get(broker_id)
         if broker is None or broker.fenced:
             return None
@@ -43,17 +43,20 @@ class Whereabouts:
         return None if endpoint is None else (endpoint, broker.rack)
 
     def peer(self, broker_id: int) -> Endpoint | None:
-        """Return the address at which this broker dials another one, fenced or not."""
+        """Return the inter-broker address of a broker, fenced or not; None if it is unknown."""
         broker = self._metadata.image.brokers.get(broker_id)
         return None if broker is None else broker.endpoint(self.inter_broker_listener)
 
     def leader_of(self, topic_id: bytes, index: int) -> tuple[int, int]:
-        """Leader id and epoch of a partition as the metadata has it; -1, -1 if unknown."""
+        """Return the leader id and epoch of a partition; (-1, -1) if it is unknown."""
         state = self._metadata.image.partition(topic_id, index)
         return (-1, -1) if state is None else (state.leader, state.leader_epoch)
 
     def controller_id(self) -> int:
-        """The broker that clients send admin requests to: any live one will do, so this one."""
+        """Return the broker that clients get as the controller: this one, or else any live one.
+
+        Every broker forwards admin requests to the active controller. -1 if no broker is live.
+        """
         brokers = self.live_brokers()
         if any(broker.broker_id == self.node_id for broker in brokers):
             return self.node_id

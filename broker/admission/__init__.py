@@ -1,4 +1,4 @@
-"""Places and memory of connections: who may be connected, and how much all may hold together.
+"""Limits of connections: how many may be open, and how much memory they may hold together.
 
-Knows no socket and no request: a connection is a holder of a place, or of memory.
+These modules know no sockets and no requests, only connections that hold a place or memory.
 """

@@ -1,8 +1,8 @@
-"""Admits connections: how many in all, how many from one address, and which goes when it is full.
+"""Admits connections, up to a number in all and per address, and closes silent ones for new ones.
 
-Owns the list of open connections. A new connection takes the place of one that has never asked for
-anything, or nothing for long; if there is none, the new one is refused. So peers that connect and
-stay silent keep nobody out, a follower that comes back least of all.
+Owns the list of open connections. If all places are taken, a new connection replaces one whose peer
+has sent no request so far, or none for long; if there is none, the new one is refused. So peers
+that connect and stay silent cannot keep others out, such as a follower that connects again.
 """
 
 from typing import Final, NamedTuple, Protocol
@@ -10,23 +10,23 @@ from typing import Final, NamedTuple, Protocol
 from ...storage.files import DEFAULT_MAX_OPEN
 
 KEPT_MAX: Final = 256
-"""Descriptors for all but clients and logs: checkpoints, flushes, other brokers, scrapes."""
+"""The most descriptors reserved for checkpoints, flushes, other brokers and scrapes."""
 LOOKED_AT: Final = 64
-"""Connections looked at for one that can go, when somebody new comes."""
+"""The most connections that are checked for a silent one when a new one needs its place."""
 
 
 class Budget(NamedTuple):
-    """How the descriptors of a process are shared."""
+    """The shares of the process's descriptors."""
 
     files: int
-    """Open files of each data directory."""
+    """The most open files of each data directory."""
     connections: int
 
 
 def share_descriptors(limit: int, directories: int) -> Budget:
-    """Share descriptors: files get up to half of those left, in all directories.
+    """Share `limit` descriptors between the files of all directories and clients.
 
-    Clients the rest.
+    Without the reserve (KEPT_MAX), files get up to a half, and clients get the rest.
     """
     left = limit - min(KEPT_MAX, limit // 4)
     files = max(1, min(DEFAULT_MAX_OPEN, left // 2 // max(1, directories)))
@@ -34,48 +34,48 @@ def share_descriptors(limit: int, directories: int) -> Budget:
 
 
 class Guest(Protocol):
-    """A connection, as far as its place is concerned."""
+    """A connection that takes one of the places."""
 
     host: str
-    """Address of its peer, without the port."""
+    """The address of the peer, without the port."""
 
     @property
     def is_silent(self) -> bool:
-        """True if the peer asked for nothing so far, or for long, and waits for nothing."""
+        """True if the peer has sent no request so far, or none for long, and awaits no answer."""
 
     def cut(self, why: str) -> None:
-        """End the connection: another one takes its place."""
+        """End the connection, because another one takes its place."""
 
     def close(self) -> None:
-        """End the connection: the broker stops."""
+        """End the connection, because the broker stops."""
 
 
 class Doors:
-    """The open connections, by when they came or were last looked at."""
+    """The open connections, in the order in which they came or were last found active."""
 
     def __init__(self, places: int, *, connections_max: int, per_host_max: int) -> None:
-        """`places` is how many connections the process has descriptors for."""
+        """`places` is the number of connections for which the process has descriptors."""
         self._places = places
         self.connections: dict[Guest, None] = {}
         self._hosts: dict[str, int] = {}
         self._is_closed = False
         self.admitted = self.refused = 0
-        """Connections since the start."""
+        """The numbers of connections admitted and refused since the start."""
         self.bound(connections_max=connections_max, per_host_max=per_host_max)
 
     def bound(self, *, connections_max: int, per_host_max: int) -> None:
-        """Hold to these bounds from now on; connections that are open stay."""
+        """Set the limits for new connections; open ones stay."""
         self.connections_max = min(connections_max, self._places)
         self.per_host_max = per_host_max
 
     def close(self) -> None:
-        """Close every connection, and admit none that was accepted and is not yet made."""
+        """Close every connection, and admit no more, even if the system has accepted them."""
         self._is_closed = True
         for guest in list(self.connections):
             guest.close()
 
     def admit(self, guest: Guest) -> str | None:
-        """Take a new connection in, or say why not."""
+        """Register a new connection and return None, or return why it is refused."""
         refused = self._find_place(guest)
         if refused is None:
             self.admitted += 1
@@ -111,7 +111,7 @@ class Doors:
             del self._hosts[guest.host]
 
     def _find_silent(self) -> Guest | None:
-        """Find a silent connection among a few that were not looked at for the longest time."""
+        """Return a silent connection among the first LOOKED_AT, and move active ones to the end."""
         for _ in range(min(LOOKED_AT, len(self.connections))):
             guest = next(iter(self.connections))
             if guest.is_silent:

@@ -1,16 +1,16 @@
-"""The holders of one kind of memory, since when they hold it, and which must give it up.
+"""Accounts of the memory that connections hold, which decide which connections must give it up.
 
-Two of them bound the edge: requests not yet handled and responses not yet taken. A holder is a
-connection. Its memory is released when it finishes something (a request is handled, a response is
-taken whole), and it moves while bytes arrive or leave. The rules, which hold after every call:
+A broker has two: for requests not yet handled, and for responses that clients have not yet taken. A
+holder is a connection. It finishes something when a request is handled or a response is taken
+whole, and it moves while bytes arrive or leave. The rules, which hold after every call:
 
     held     `total` is the sum of all sizes; a connection that holds nothing is not a holder
-    order    holders stand by when they last finished something, the longest ago first
-    pressure holders that had their time give up memory in that order; followers never do, nor
-             holders that are kept waiting
+    order    holders are ordered by when they last finished something, the longest ago first
+    pressure holders that finished nothing for a while give up memory in that order, except
+             followers and holders that are kept waiting
     stall    a holder with bytes under way that moves none for a bounded time gives up its memory
 
-Decides only; closing a connection is for the caller.
+This module only decides; the caller closes the connections.
 """
 
 from collections.abc import Callable, Container, Iterator
@@ -23,13 +23,13 @@ class Holder(Protocol):
     """A connection that holds memory."""
 
     is_replica: bool
-    """A follower fetches here: what others hold may be waiting for it, so it is left alone."""
+    """True if a follower fetches over it. It yields no memory to others, which may wait for it."""
 
 
 H = TypeVar("H", bound=Holder)
 Progress = Callable[[H], tuple[int, int]]
-"""How often a holder has finished something, and a number that changes when bytes move.
-NOT_UNDER_WAY stands for the number if the peer owes no byte."""
+"""Returns how often a holder has finished something, and a number that changes when bytes move.
+The number is NOT_UNDER_WAY if no byte is expected from the peer."""
 
 
 class _Held:
@@ -50,9 +50,9 @@ class Holdings(Generic[H]):
         self._large = large
         self._held: dict[H, _Held] = {}
         self.total = 0
-        """Bytes of all holders."""
+        """The bytes of all holders."""
         self.large = 0
-        """Bytes of the holders that hold more than `large` each."""
+        """The bytes of those holders that hold more than the parameter `large` each."""
 
     def __iter__(self) -> Iterator[H]:
         """Iterate over holders; the one that finished something the longest ago comes first."""
@@ -62,7 +62,7 @@ class Holdings(Generic[H]):
         return len(self._held)
 
     def hold(self, holder: H, size: int, now_ms: int) -> None:
-        """Note the present size of a holder; 0 for nothing."""
+        """Set the bytes that a holder holds now; 0 removes it."""
         held = self._held.get(holder)
         before = 0 if held is None else held.size
         self.total += size - before
@@ -79,7 +79,7 @@ class Holdings(Generic[H]):
         return size if size > self._large else 0
 
     def look(self, now_ms: int) -> None:
-        """Notice who has finished or moved something since the last look."""
+        """Note which holders have finished or moved something since the last call."""
         for holder, held in list(self._held.items()):
             finished, moved = self._progress(holder)
             if finished != held.finished:
@@ -91,11 +91,11 @@ class Holdings(Generic[H]):
             held.moved = moved
 
     def stalled(self, now_ms: int, stall_ms: int) -> list[H]:
-        """Return holders that, when last looked at, had moved no byte for `stall_ms`."""
+        """Return the holders that had moved no byte for `stall_ms` at the last `look`."""
         return [h for h, held in self._held.items() if now_ms - held.moved_ms >= stall_ms]
 
     def renew(self, holder: H, now_ms: int) -> None:
-        """Begin a holder's time anew, in its old place: it was kept waiting until now."""
+        """Restart a holder's time but keep its order, because it was kept waiting until now."""
         held = self._held.get(holder)
         if held is not None:
             held.since_ms = held.moved_ms = now_ms
@@ -103,7 +103,7 @@ class Holdings(Generic[H]):
     def in_the_way(
         self, excess: int, now_ms: int, patience_ms: int, spared: Container[H] = ()
     ) -> list[H]:
-        """Return holders to cover `excess` bytes, which finished nothing for `patience_ms`."""
+        """Return holders of `excess` bytes that have finished nothing for `patience_ms`."""
         found: list[H] = []
         for holder, held in self._held.items():
             if excess <= 0:

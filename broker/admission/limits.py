@@ -1,4 +1,4 @@
-"""The settings that bound what connections may cost a broker: memory, time, and their number."""
+"""The settings that limit the connections of a broker: their number, memory and idle time."""
 
 from ...runtime.config import INT32_MAX, config_table, setting
 
@@ -7,7 +7,7 @@ MiB = 1 << 20
 
 @config_table
 class ConnectionLimits:
-    """The memory that a broker's clients may hold, all together and each."""
+    """Limits of the number, the memory and the idle time of client connections."""
 
     queued_max_request_bytes: int = setting(
         "queued.max.request.bytes",

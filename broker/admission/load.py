@@ -1,17 +1,18 @@
-"""The bytes held in all connections together, and who is paused or cut when they are too many.
+"""Limits the memory of all connections together, by pausing or closing those that hold it.
 
-Owns the two accounts of `holdings.py`, their caps, and one timer that runs while anybody holds
-anything. Whoever holds the memory pays for it: nobody else is paused or closed.
+Owns the two accounts of `holdings.py`, their caps, and one timer that runs while any connection
+holds memory. A frame is one request.
 
-    responses   over the cap, the oldest holders are cut; before that, fetches get less at a time
-    requests    a frame that wants more than there is waits, unread, for room; who is read from
-                and finishes nothing for a while is cut for the sake of those who wait; the oldest
-                frame goes on beyond the cap, so that those that are left come to an end; by no
-                more in all than one frame may have
-    both        a peer that owes bytes, or takes none, for the time of a stall is cut
+    responses   Over the cap, the connections that have held theirs for longest are closed. Below
+                it, the less room is left, the less a fetch may read.
+    requests    A frame for which there is no room waits, unread. While frames wait, a connection
+                is closed if it is read from but finishes no request for `PATIENCE_MS`. The oldest
+                unfinished frame may exceed the cap, so that some request can always finish; the
+                excess is at most the size of one frame.
+    both        A peer that has bytes to send or to take is closed if it moves none for `stall_ms`.
 
-Frames of up to `FREE_BYTES` are not counted and never wait, nor does a small frame wait for the
-memory that only large ones use up.
+Frames of up to `FREE_BYTES` are not counted and never wait. Large frames cannot use the last
+quarter of the cap, so that small frames need not wait for them.
 """
 
 from collections.abc import Callable, Collection
@@ -20,52 +21,56 @@ from typing import Final, NamedTuple, Protocol
 from .holdings import NOT_UNDER_WAY, Holder, Holdings
 
 FREE_BYTES: Final = 64 << 10
-"""Bytes of each kind that a connection may hold without being counted."""
+"""Bytes of requests that a connection may hold without being counted."""
 SMALL_BYTES: Final = 256 << 10
-"""Receive buffers above this size leave a quarter of the cap to smaller ones, in any case."""
+"""Receive buffers above this size always leave a quarter of the cap to smaller ones."""
 PATIENCE_MS: Final = 5_000
-"""Milliseconds for which memory that others wait for may be held without finishing a request."""
+"""Milliseconds for which a connection may hold memory that others wait for, while it finishes no
+request."""
 SWEEP_MS: Final = 1_000
 RESPONSE_PART: Final = 8
-"""A fetch gets at most this part of the room that is left, and at least `LEAST_RESPONSE`."""
+"""A fetch may read the room that is left divided by this, but at least `LEAST_RESPONSE` bytes."""
 LEAST_RESPONSE: Final = 256 << 10
 
 
 class Peer(Holder, Protocol):
-    """A connection, as far as its memory is concerned."""
+    """A connection that holds memory for requests and responses."""
 
     started: int
-    """Requests handled so far."""
+    """The number of requests handled so far."""
 
     @property
     def half_received(self) -> int:
-        """Bytes of a frame whose rest its peer owes; 0 if none, or if we do not read on."""
+        """Bytes of a frame whose rest has not arrived; 0 if there is none or reading is paused."""
 
     @property
     def unsent(self) -> int:
-        """Bytes that its peer has yet to take; 0 if they are too few to be counted."""
+        """Bytes that the peer has not yet taken; 0 if they are too few to be counted."""
 
     def shed(self) -> None:
-        """Give back what is held for speed only."""
+        """Free a receive buffer that is empty and only kept for speed."""
 
     def cut(self, why: str) -> None:
-        """End the connection: another needs the memory, or nothing moves any more."""
+        """End the connection, because others need its memory or it moves no bytes any more."""
 
     def wake(self) -> None:
-        """Ask once more: there is room again."""
+        """Have the connection call `may_grow` again, because there may be room now."""
 
 
 class Caps(NamedTuple):
-    """Bounds in bytes."""
+    """Limits in bytes: of all requests, of all responses, and of one request's frame."""
 
     requests: int
     responses: int
     frame: int
-    """The cap of one request."""
+    """The largest size of one request."""
 
 
 class Load:
-    """The memory of the edge. `later(delay_ms, call)` is its timer."""
+    """Accounts and limits of the memory that connections hold.
+
+    `later(delay_ms, call)` has `call` called after `delay_ms`.
+    """
 
     def __init__(
         self,
@@ -88,28 +93,28 @@ class Load:
             lambda peer: (NOT_UNDER_WAY, peer.unsent), SMALL_BYTES
         )
         self._waiting: dict[Peer, int] = {}
-        """Peers whose frame waits for room, with the bytes that it needs."""
+        """The peers whose frames wait for room, with the bytes that each needs."""
         self.response_room = 0
-        """The most that one more fetch should read, in bytes."""
+        """The most bytes that the next fetch of a consumer may read."""
         self._note_room()
 
     @property
     def request_bytes(self) -> int:
-        """Requests not yet handled, with the buffers that they arrive in."""
+        """Bytes of requests not yet handled, with the buffers in which they arrive."""
         return self._requests.total
 
     @property
     def response_bytes(self) -> int:
-        """Responses not yet taken, and what parked fetches have read."""
+        """Bytes of responses not yet taken, and of records that waiting fetches have read."""
         return self._responses.total
 
     @property
     def waiting_count(self) -> int:
-        """Connections whose frame waits, unread, for room."""
+        """The number of connections whose frame waits, unread, for room."""
         return len(self._waiting)
 
     def hold_requests(self, peer: Peer, size: int) -> None:
-        """Note what a connection holds of requests and buffers for them now."""
+        """Set the bytes of requests and receive buffers that a connection holds now."""
         before = self._requests.total
         self._requests.hold(peer, size if size > FREE_BYTES else 0, self._now_ms())
         if self._requests.total < before:
@@ -117,7 +122,7 @@ class Load:
         self._sweep_later()
 
     def hold_responses(self, peer: Peer, size: int) -> None:
-        """Note the bytes of responses that a connection holds; may cut it or others."""
+        """Set the bytes of responses that a connection holds now; may close it or others."""
         now_ms = self._now_ms()
         self._responses.hold(peer, size, now_ms)
         self._note_room()
@@ -130,7 +135,7 @@ class Load:
     def may_grow(self, peer: Peer, capacity: int) -> bool:
         """True if the peer's receive buffer of `capacity` bytes may become twice as large.
 
-        If not, `wake` is called when there is a chance that it may.
+        If it may not, the peer's `wake` is called when there may be room.
         """
         if peer.is_replica or 2 * capacity <= FREE_BYTES:
             return True
@@ -144,7 +149,7 @@ class Load:
         return True
 
     def forget(self, peer: Peer) -> None:
-        """The connection is gone, and all it held."""
+        """Remove a connection that is gone from both accounts."""
         self._waiting.pop(peer, None)
         now_ms = self._now_ms()
         self._responses.hold(peer, 0, now_ms)
@@ -153,7 +158,7 @@ class Load:
         self._relieve()
 
     def _excess(self, more: int) -> int:
-        """Return by how much `more` bytes of requests exceed the cap for a buffer of that size."""
+        """Return by how much requests exceed the cap if a buffer of `more` bytes doubles."""
         cap, held = self.caps.requests, self._requests
         for_large = cap - cap // 4
         if more >= SMALL_BYTES:
@@ -178,7 +183,7 @@ class Load:
                 holder.shed()
 
     def _may_exceed(self, peer: Peer, capacity: int) -> bool:
-        """True if its frame is the oldest, and those before it left room for one whole frame."""
+        """True if the peer's unfinished frame is the oldest and the excess stays below a frame."""
         more = min(capacity, self.caps.frame - capacity)
         excess = self._requests.total + more - self.caps.requests
         unfinished = (each for each in self._requests if each is peer or each.half_received)
@@ -189,7 +194,7 @@ class Load:
         peer.cut(why)
 
     def _relieve(self) -> None:
-        """Let those ask again who came first, as far as there is room."""
+        """Wake the waiting peers in their order, as long as there is room for them."""
         given = 0
         while self._waiting:
             peer = next(iter(self._waiting))
@@ -209,7 +214,7 @@ class Load:
             self._later(min(SWEEP_MS, self._stall_ms), self._sweep)
 
     def _sweep(self) -> None:
-        """Look at all holders of memory; connections without any cost nothing."""
+        """Close stalled holders of memory, and wake the waiting peers that have room now."""
         self._is_sweeping = False
         now_ms = self._now_ms()
         for holdings in (self._requests, self._responses):
@@ -222,7 +227,7 @@ class Load:
         self._relieve()
         given = 0
         for peer, wanted in sorted(self._waiting.items(), key=lambda item: item[1]):
-            # Those that want little find room where the first does not; the oldest needs none.
+            # A small frame may find room where the first does not; the oldest may exceed the cap.
             if self._excess(given + wanted) <= 0 or self._may_exceed(peer, wanted):
                 given += wanted
                 self._ask_again(peer)

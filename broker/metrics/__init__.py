@@ -1,5 +1,5 @@
-"""The collectors of a broker: they read plain fields when somebody scrapes, one module per area.
+"""The collectors of a broker's metrics, one module per area.
 
-They own no number: each is kept where the work happens, and read when a scrape asks for it. Names
-are those of Kafka's JMX exporter rules and of kafka_exporter; `minikafka_` where neither has one.
+They keep no counts: each number is a plain field where the work happens, and is read at a scrape.
+Names are those of Kafka's JMX exporter rules and of kafka_exporter; others begin with `minikafka_`.
 """

@@ -1,6 +1,6 @@
 """Counts over the partitions of a broker, taken in one walk at each scrape.
 
-Pure. What under-replicated, at and under min ISR mean is Kafka's `Partition` and `ReplicaManager`.
+Pure. Under-replicated, at min ISR and under min ISR mean the same as in Kafka's metrics.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _COUNTS = "kafka_server_replicamanager_"
 
 
 class Behind:
-    """How far one follower is behind this broker: the worst of the partitions led here."""
+    """The lag of one follower: the greatest over all partitions that this broker leads."""
 
     __slots__ = ("milliseconds", "records")
 
@@ -27,7 +27,7 @@ class Census:
     """The counts of one walk so far."""
 
     def __init__(self, now_ms: int) -> None:
-        """`now_ms` is monotonic: lag in milliseconds is counted from it."""
+        """`now_ms` is the present monotonic time, from which followers' lag in ms is counted."""
         self._now_ms = now_ms
         self.online = 0
         self.offline = 0
@@ -42,7 +42,7 @@ class Census:
     def count(self, partition: Partition) -> None:
         """Count one replica of this broker."""
         if partition.offline_because:
-            # A deleted one is not here any more, so this one's disk has failed.
+            # Only replicas whose disk has failed count as offline, not deleted ones.
             self.offline += partition.offline_because is ErrorCode.KAFKA_STORAGE_ERROR
             return
         self.online += 1
@@ -71,7 +71,7 @@ class Census:
                 behind.milliseconds = max(behind.milliseconds, late_ms)
 
     def families(self) -> Iterator[Family]:
-        """Give the counts, once the walk is over."""
+        """Yield the counts as metrics, after the walk."""
         yield gauge(_COUNTS + "partitioncount", "Replicas here that work.", self.online)
         yield gauge(_COUNTS + "leadercount", "Partitions that are led here.", self.led)
         yield gauge(
@@ -116,6 +116,6 @@ class Census:
 
 
 def is_under_replicated(leader: LeaderReplica) -> bool:
-    """Return True if the ISR is smaller than the replicas, those being added apart."""
+    """Return True if the ISR is smaller than the replicas without those being added."""
     metadata = leader.metadata
     return len(metadata.isr) < len(metadata.replicas) - len(metadata.adding)

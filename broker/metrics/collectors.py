@@ -1,4 +1,4 @@
-"""Puts the collectors of a broker together, in the order in which they are written."""
+"""Makes the collectors of a broker, in the order in which a scrape writes their metrics."""
 
 from dataclasses import dataclass
 
@@ -21,16 +21,16 @@ from .traffic import TrafficMetrics
 
 @dataclass(frozen=True, slots=True)
 class ToldOf:
-    """The parts of a broker that are told of, and that its handlers do not use."""
+    """The parts of a broker that metrics are read from and that are not in its `Edge`."""
 
     proposals: IsrProposals
     peers: Peers
     times: RequestTimes | None
-    """None: nothing is counted by request."""
+    """It is None if requests are not counted."""
 
 
 def collectors_of(edge: Edge, others: ToldOf) -> tuple[Collector, ...]:
-    """Return everything that one broker tells, but for its process."""
+    """Return all collectors of one broker, except those of its process."""
     labelled = Labelled(edge.partitions)
     collectors: list[Collector] = [
         # First, because it tells of each partition: so their labels are made in slices.

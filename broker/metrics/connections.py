@@ -9,13 +9,13 @@ from ..net.connection import Connection
 
 
 class ConnectionMetrics:
-    """The collector of connections and of what `Load` counts."""
+    """The collector of connections and of the memory that `Load` counts."""
 
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
 
     def __call__(self) -> Iterator[Family]:
-        """Give the families of one scrape."""
+        """Yield the metrics of one scrape."""
         doors, load = self._edge.doors, self._edge.load
         guests = (each for each in doors.connections if isinstance(each, Connection))
         listeners = Counter(each.listener for each in guests)

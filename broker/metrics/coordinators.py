@@ -13,13 +13,13 @@ _OF_GROUPS: Final = "kafka_coordinator_group_groupmetadatamanager_"
 
 
 class CoordinatorMetrics:
-    """The collector of both coordinators: their loaded shards only."""
+    """The collector of both coordinators; it counts only shards that are loaded."""
 
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
 
     def __call__(self) -> Iterator[Family]:
-        """Give the families of one scrape."""
+        """Yield the metrics of one scrape."""
         yield from self._groups()
         yield from self._transactions()
 

@@ -1,9 +1,9 @@
-"""Asks leaders, now and then, where logs end and what groups have left to read.
+"""Asks partition leaders for high watermarks, and for what groups have left to read.
 
-It asks only after a scrape, and never more often than every ASK_EVERY_MS: one ListOffsets per
-leader for where logs end, and one DescribeLag per leader for what is unread. The latter names a
-partition once, and so takes one group's offset in it; the group that was asked about the longest
-ago comes first. Nothing is known of a leader that does not answer.
+It asks only after a scrape, and at most once in ASK_EVERY_MS: one ListOffsets per leader for high
+watermarks, and one DescribeLag per leader for unread records. A DescribeLag names a partition only
+once, with the offset of one group; the group whose lag is oldest comes first. If a leader does not
+answer, its high watermarks are unknown.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ from ..peers import PeerFailed, Peers
 
 ASK_EVERY_MS: Final = 10_000
 OFFSETS_MAX: Final = 10_000
-"""Committed offsets, over all groups, of which a scrape tells."""
+"""The most committed offsets, over all groups, that a scrape reports."""
 LANE: Final = "metrics"
 
 
@@ -50,7 +50,7 @@ class Unread(NamedTuple):
     records: int
     size_bytes: int
     oldest_ms: int
-    """Wall clock of the first of them, in ms; -1 if nothing is left."""
+    """The timestamp of the first unread record, in ms; -1 if nothing is left."""
 
 
 class GroupLag:
@@ -66,25 +66,25 @@ class GroupLag:
         self._is_asking = False
 
     def ask_soon(self) -> None:
-        """Ask the leaders, unless that was done just now."""
+        """Start to ask the leaders, unless they were asked in the last ASK_EVERY_MS."""
         runtime = self._edge.runtime
         if not self._is_asking and runtime.monotonic_ms() >= self._next_ms:
             self._is_asking = True
             runtime.spawn(self._ask(), "lag of groups")
 
     def end_of(self, place: Place) -> int | None:
-        """The high watermark of a partition, if this broker leads it or has asked its leader."""
+        """Return the high watermark of a partition, or None if no leader has reported it."""
         partition = self._edge.partitions.find(*place)
         if isinstance(partition, Partition) and partition.leader is not None:
             return partition.leader.high_watermark
         return self._ends.get(place)
 
     def unread(self, group: str, place: Place) -> Unread | None:
-        """Return the part that a group has left to read; None if nobody has said."""
+        """Return the part that a group has left to read; None if no leader has reported it."""
         return self._unread.get((group, place))
 
     def committed(self) -> Iterator[Read]:
-        """Every offset that the groups here have committed, up to OFFSETS_MAX of them."""
+        """Yield the offsets that the groups of this broker have committed, OFFSETS_MAX at most."""
         left = OFFSETS_MAX
         for shard in list(self._edge.groups.shards):
             offsets = shard.state.offsets

@@ -1,7 +1,7 @@
 """The offsets, members and lag of the groups that a broker coordinates, named as kafka_exporter's.
 
-Lag is to the high watermark, as there. `minikafka_consumergroup_lag_*` counts what an application
-would be given: no markers, nothing of aborted transactions.
+As there, lag is the distance to the high watermark. `minikafka_consumergroup_lag_*` counts only
+records that a consumer would get, so no markers and no records of aborted transactions.
 """
 
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ NOTHING = Unread(0, 0, -1)
 
 
 class Row(NamedTuple):
-    """One committed offset."""
+    """One committed offset, with its labels (`tail`) and its lag."""
 
     tail: str
     of_topic: tuple[str, str]
-    """Group and topic."""
+    """The group and the topic."""
     offset: int
     lag: int | None
-    """None: the leader has not said where its log ends."""
+    """It is None if the leader has not reported its high watermark."""
     unread: Unread | None
 
 
@@ -37,7 +37,7 @@ class GroupMetrics:
         self._lag = lag
 
     def __call__(self) -> Iterator[Family]:
-        """Give the families of one scrape; leaders elsewhere were asked after an earlier one."""
+        """Yield the metrics of a scrape; answers of other leaders come from an earlier request."""
         self._lag.ask_soon()
         rows: list[Row] = []
         yield gauge(

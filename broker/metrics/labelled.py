@@ -1,4 +1,4 @@
-"""The label text of each partition here, made once and kept as long as the partition is.
+"""The label text of each partition of this broker, made once and kept as long as the partition.
 
 Pure.
 """
@@ -19,12 +19,12 @@ class Labelled:
     """The partitions of one broker with their labels."""
 
     def __init__(self, partitions: Iterable[Partition]) -> None:
-        """Walk over `partitions`, which change while the broker runs."""
+        """`partitions` may change while the broker runs."""
         self._partitions = partitions
         self._tails: dict[Partition, str] = {}
 
     def __iter__(self) -> Iterator[Row]:
-        """Walk over the partitions that are here as the walk begins; new ones get their labels."""
+        """Iterate over the partitions that exist now, with labels; make labels for new ones."""
         here, tails = list(self._partitions), self._tails
         if len(tails) > len(here):
             kept = ((each, tails.get(each)) for each in here)
@@ -44,9 +44,9 @@ def of_topic(topic: str) -> str:
 
 
 def keep(walk: Iterable[T], rows: list[T]) -> Iterator[T]:
-    """Pass a walk on, and keep its rows for the families that come after the first one.
+    """Yield the items of `walk`, and add them to `rows` for the metrics that come after.
 
-    So the first family does the walk, in the slices in which it is written.
+    So the walk is done while the first metric is written, in slices.
     """
     for row in walk:
         rows.append(row)

@@ -21,7 +21,7 @@ class LogMetrics:
         self._labelled = labelled
 
     def __call__(self) -> Iterator[Family]:
-        """Give the families of one scrape; a log on a failed disk is in none of them."""
+        """Yield the metrics of one scrape; logs on a failed disk are left out."""
         rows: list[Row] = []
         online = ((tail, each) for tail, each in self._labelled if not each.offline_because)
         yield gauge(
@@ -71,7 +71,7 @@ class LogMetrics:
         )
 
     def _spaces(self) -> Iterator[tuple[str, tuple[int, int]]]:
-        """Give the space of each directory that works."""
+        """Yield the total and the usable bytes of each directory that has not failed."""
         for each in self._store.directories:
             with suppress(LogDirectoryFailed):
                 yield labels(logDirectory=each.path), each.files.space()

@@ -1,4 +1,4 @@
-"""The partitions that a broker leads, one by one and counted; topics and brokers of the cluster.
+"""The metrics of partitions that a broker leads, and of the cluster's topics and brokers.
 
 A partition's numbers come from its leader and a topic's from the leader of its partition 0, so that
 sums over all brokers count nothing twice.
@@ -18,7 +18,7 @@ from .labelled import Labelled, of_topic
 _OF_PARTITION = "kafka_topic_partition_"
 _OF_CLUSTER = "kafka_cluster_partition_"
 Led = tuple[str, Partition, int, int, int, int, int, int, int]
-"""A partition that is led here: its labels, itself, and what `_FACTS` names, in its order."""
+"""A partition that this broker leads: its labels, itself, and the values of `_FACTS` in order."""
 _FACTS: Final = (
     (_OF_PARTITION + "leader", "Id of the leader."),
     (_OF_PARTITION + "leader_is_preferred", "1 if the first of the replicas leads."),
@@ -31,14 +31,14 @@ _FACTS: Final = (
 
 
 class PartitionMetrics:
-    """The collector of what a broker leads."""
+    """The collector of the partitions that a broker leads, and of its counts over them."""
 
     def __init__(self, edge: Edge, labelled: Labelled) -> None:
         self._edge = edge
         self._labelled = labelled
 
     def __call__(self) -> Iterator[Family]:
-        """Give the families of one scrape."""
+        """Yield the metrics of one scrape."""
         led: list[Led] = []
         census = Census(self._edge.runtime.monotonic_ms())
         yield gauge(
@@ -62,7 +62,7 @@ class PartitionMetrics:
         yield from self._of_the_cluster([row[1] for row in led if not row[1].index])
 
     def _walk(self, census: Census, led: list[Led]) -> Iterator[Sample]:
-        """Count every partition, keep those that are led here, and give their high watermarks."""
+        """Count every partition, add those led here to `led`, and yield their high watermarks."""
         for tail, partition in self._labelled:
             census.count(partition)
             leader = partition.leader

@@ -18,7 +18,7 @@ class ReplicationMetrics:
         self._labelled = labelled
 
     def __call__(self) -> Iterator[Family]:
-        """Give the families of one scrape."""
+        """Yield the metrics of one scrape."""
         lags = _Lags()
         yield gauge(
             "kafka_server_fetcherlagmetrics_consumerlag",

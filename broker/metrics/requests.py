@@ -32,7 +32,7 @@ class RequestMetrics:
         self._times = times
 
     def __call__(self) -> Iterator[Family]:
-        """Give the families of one scrape, with rows for what was ever asked."""
+        """Yield the metrics of one scrape, with rows for each request that was ever sent."""
         now_ms = self._edge.runtime.monotonic_ms()
         self._times.due_ms = 0
         counts = self._counts()
@@ -83,7 +83,7 @@ class RequestMetrics:
         yield from self._waiting()
 
     def _counts(self) -> dict[tuple[str, int], tuple[int, int]]:
-        """Requests and their bytes, by name and version."""
+        """Return the number of requests and their bytes, by name and version."""
         counts = {kind: (each.count, each.byte_count) for kind, each in self._times.gone.items()}
         for connection in self._connections():
             if connection.meter is not None:

@@ -40,14 +40,14 @@ _NAMES: Final = (
 
 
 class TrafficMetrics:
-    """The collector of what is counted by topic."""
+    """The collector of the counts of produced and fetched records and bytes by topic."""
 
     def __init__(self, traffic: Traffic, labelled: Labelled) -> None:
         self._traffic = traffic
         self._labelled = labelled
 
     def __call__(self) -> Iterator[Family]:
-        """Give the families of one scrape; topics that left this broker stay in the totals."""
+        """Yield the metrics of one scrape; topics that left this broker stay in the totals."""
         here = dict.fromkeys(partition.topic for _, partition in self._labelled)
         topics = [(of_topic(name), counts) for name, counts in self._traffic.keep(here)]
         for name, count, help_text in _NAMES:

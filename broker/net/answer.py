@@ -1,6 +1,6 @@
-"""A request as its handler sees it, and an answer that is not ready when the handler returns.
+"""A request as its handler gets it, and an answer that is not ready when the handler returns.
 
-Values and one small contract between `Connection` and the modules of `api/`; no I/O here.
+These are the values and the contract between `Connection` and the modules of `api/`; no I/O here.
 """
 
 import struct
@@ -40,7 +40,7 @@ class Call:
         self.client_id = client_id
 
     def rest_on_lease(self) -> None:
-        """Let the answer leave only while no other broker may lead: it is true only then."""
+        """Have the answer sent only while no other broker may lead, as it is valid only then."""
         if self.edge.lease.is_required:
             self.connection.rest_on_lease()
 
@@ -52,7 +52,7 @@ class Call:
         return frame_response(message, self.version, self.correlation_id)
 
     def frame_encoded(self, cls: type, body: bytes) -> list[Buffer]:
-        """Frame the response of a class whose body is already encoded."""
+        """Frame an encoded response body; `cls` is the class of the response."""
         if is_flexible(cls, self.version):
             return [_FLEXIBLE.pack(len(body) + 5, self.correlation_id, 0), body]
         return [_FIXED.pack(len(body) + 4, self.correlation_id), body]
@@ -61,34 +61,34 @@ class Call:
 class Answer:
     """An answer given later.
 
-    The connection polls it in request order and cancels it if it dies. When it is ready, the
-    connection's `wake()` is called; a callback writes nothing.
+    The connection polls its answers in request order, and cancels them when it is lost. An answer
+    that becomes ready calls the connection's `wake()`, and writes nothing itself.
     """
 
     __slots__ = ()
 
     @property
     def overlaps(self) -> bool:
-        """True if the next request may start before this one is answered: only among Produce."""
+        """True if the next request may start before this one is answered; only for Produce."""
         return False
 
     def begin(self) -> None:
-        """Wait for the rest: what the request staged has been written."""
+        """Begin to wait; called after the batches that the request staged are written."""
 
     def poll(self) -> list[Buffer] | None:
-        """Return the frame in parts; empty for no answer at all; None while it is not ready."""
+        """Return the parts of the frame, [] if there is no response, None while not ready."""
         raise NotImplementedError
 
     def hurry(self) -> None:
-        """Be quick: another request waits for this answer; it is polled right after."""
+        """Become ready soon if possible, because another request waits; `poll` follows."""
 
     def cancel(self) -> None:
-        """Leave nothing behind: nobody will read the answer."""
+        """Release everything, because the connection is gone and the answer cannot be sent."""
         raise NotImplementedError
 
 
 class CallAnswer(Answer):
-    """An answer that keeps the call it is for."""
+    """An answer that keeps the `Call` to which it belongs."""
 
     __slots__ = ("call",)
 
@@ -97,24 +97,24 @@ class CallAnswer(Answer):
 
 
 class Repeats(Protocol):
-    """Requests of one connection that need not be decoded, because an earlier one was."""
+    """Answers requests of one connection that repeat an earlier one, without decoding them."""
 
     def answer(self, connection: "Connection", frame: memoryview) -> Answer | None:
-        """Handle the request, None if it repeats nothing."""
+        """Handle the request if it repeats an earlier one; else return None."""
 
     def learn(self, frame: memoryview, version: int, request: Any) -> None:
         """Remember a request that was decoded and handled."""
 
 
 class Api(NamedTuple):
-    """A row of the dispatch table: the versions spoken and the handler."""
+    """A row of the dispatch table: the supported versions of an API and its handler."""
 
     request: type
     first_version: int
     last_version: int
     handle: Callable[[Call, Any], object]
-    """Gives the response message, a frame ready to be sent, or an `Answer` where it must wait."""
+    """Returns the response message, a frame ready to be sent, or an `Answer` if it must wait."""
     refuse_version: Callable[[], object] | None = None
-    """Answers, in version 0, a version that is not spoken; None: the connection closes."""
+    """Answers an unsupported version, in version 0. If it is None, the connection is closed."""
     repeats: Callable[[], Repeats] | None = None
-    """Makes what a connection keeps of its requests to this API. Only for Produce."""
+    """Makes the object that recognises a connection's repeated requests. Only for Produce."""

@@ -1,8 +1,8 @@
-"""One client's connection: frames in, responses out in request order, bounded in between.
+"""One client's connection: reads requests, and sends responses in request order.
 
 Requests are handled synchronously as their bytes arrive; no task, no timer and no copy per
 request. Only Produce overlaps Produce: any other request waits, as a copy in the queue, until
-all earlier ones are answered. What a request means is for the modules of `api/`.
+all earlier ones are answered. The modules of `api/` handle the requests.
 
     read event:  every whole frame -> start or queue it
                  -> write_staged() once -> answers that are ready, in order -> one write
@@ -36,30 +36,30 @@ log = logging.getLogger(__name__)
 WAITING_MAX = 1024
 """Requests of one connection that may be unanswered before reading pauses."""
 LINGER_MS = 10_000
-"""Milliseconds that a peer may take to read the rest after we have closed."""
+"""Milliseconds that a peer may take to read the last responses after we have closed."""
 
 
 class Watch(Protocol):
-    """Something that an API keeps for one connection, for as long as it is open."""
+    """An object that an API keeps for a connection as long as the connection is open."""
 
     def close(self) -> None:
-        """Release everything: the connection is gone."""
+        """Release everything, because the connection is gone."""
 
 
 class Connection(asyncio.BufferedProtocol):
     """Reads requests, has them answered, and writes the answers."""
 
     def __init__(self, edge: Edge, listener: str, apis: Apis, times: Times = None) -> None:
-        """`times` counts the requests; None: nobody is told."""
+        """`times` counts and times the requests. It is None if no metrics are served."""
         self.edge = edge
         self.times = times
         self.listener = listener
         self.peer = self.host = "?"
         self.is_replica = False
-        """True if a follower fetches here. It must go on even when the edge holds too much, because
-        what the edge holds is waiting for followers."""
+        """True if a follower fetches over it. It is not limited by the memory of all connections,
+        because requests that hold this memory may wait for followers."""
         self.watch: Watch | None = None
-        """The partitions that the follower's fetch session has still to read."""
+        """Notes the changed partitions of a follower's fetch session."""
         self.wall_ms = 0
         self.started = 0
         """The number of requests handled so far."""
@@ -80,7 +80,7 @@ class Connection(asyncio.BufferedProtocol):
     # What the loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take up a new client."""
+        """Admit a new client, or close its connection."""
         self._transport = cast("asyncio.Transport", transport)
         self.outbox = Outbox(self._transport, self.edge, self)
         peer = transport.get_extra_info("peername")
@@ -93,7 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         self._idleness.watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget everything that waited on behalf of the client."""
+        """Cancel the client's waiting requests, and release all its memory."""
         self._is_closing = True
         self.edge.doors.release(self)
         self._idleness.end()
@@ -112,31 +112,31 @@ class Connection(asyncio.BufferedProtocol):
         self.edge.load.forget(self)
 
     def get_buffer(self, sizehint: int) -> Any:
-        """Lend the loop room for what arrives."""
+        """Return the buffer into which the event loop reads."""
         return self._reader.get_buffer(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Handle every whole frame that has arrived, then answer."""
+        """Handle every whole frame that has arrived, then send the answers that are ready."""
         self._guarded(self._on_bytes, nbytes)
 
     def eof_received(self) -> bool:
-        """Close: the peer will ask nothing more."""
+        """Close the connection, because the peer will send no more requests."""
         self._is_closing = True
         return False
 
     def pause_writing(self) -> None:
-        """Start nothing new: the peer reads more slowly than we answer."""
+        """Start no more requests, because the peer reads more slowly than we answer."""
         self.outbox.pause()
 
     def resume_writing(self) -> None:
-        """The peer has caught up."""
+        """Start requests again, because the peer has read all responses."""
         self.outbox.resume()
         self.wake()
 
-    # What answers and the edge call.
+    # Called by answers and by other parts of the edge.
 
     def wake(self) -> None:
-        """Go on in this turn of the loop: an answer may be ready, or room for a request."""
+        """Poll the answers soon, because one may be ready, or there may be room for a request."""
         if not self._is_woken and not self._is_closing:
             self._is_woken = True
             asyncio.get_running_loop().call_soon(self._on_wake)
@@ -147,24 +147,24 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def waiting(self) -> Collection[Answer]:
-        """The answers that are not ready yet, or wait for one that is not."""
+        """The answers that are not ready, or that wait for an earlier answer."""
         return self._pending
 
-    # What the edge asks and says of memory (`load.Peer`) and of places (`doors.Guest`).
+    # The interface for limits of memory (`load.Peer`) and of connections (`doors.Guest`).
 
     @property
     def half_received(self) -> int:
-        """Bytes of a frame whose rest the peer owes; 0 if none, or if reading is paused."""
+        """Bytes of a frame whose rest has not arrived; 0 if there is none or reading is paused."""
         return 0 if self._is_reading_paused else self._reader.buffered
 
     @property
     def unsent(self) -> int:
-        """Bytes that the peer has yet to take; 0 if they are few."""
+        """Bytes that the peer has not yet taken; 0 if they are too few to be counted."""
         return self._transport.get_write_buffer_size() if self.outbox.is_paused else 0
 
     @property
     def is_silent(self) -> bool:
-        """True if the peer asked nothing since the last look at idleness, and waits for nothing."""
+        """True if the peer sent no request since the last idle check, and awaits no answer."""
         return self._idleness.is_silent and not (self.awaits_answers or self.is_replica)
 
     @property
@@ -173,25 +173,25 @@ class Connection(asyncio.BufferedProtocol):
         return bool(self._pending or self.inbox.queue)
 
     def shed(self) -> None:
-        """Give the receive buffer back if nothing is in it."""
+        """Free the receive buffer if nothing is in it."""
         self._reader.release()
 
     def cut(self, why: str) -> None:
-        """Close at once; what is not sent is lost."""
+        """Close at once, and drop all bytes that are not yet sent."""
         if not self._is_closing:
             self._is_closing = True
             self.edge.refusals.close(self.peer, why, self.edge.runtime.monotonic_ms())
             self._transport.abort()
 
     def close(self) -> None:
-        """Close because the broker stops: clients that wait learn it from the closed connection."""
+        """Send the answers that are ready and close, because the broker stops."""
         if not self._is_closing:
             self.outbox.flush()
             self._is_closing = True
             self._transport.close()
 
     def close_after_answers(self, why: str) -> None:
-        """Send the answers that are ready, then close; one log line says why."""
+        """Send the answers that are ready, then close, and log the reason."""
         if self._is_closing:
             return
         self.outbox.flush()
@@ -201,17 +201,17 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.close()
         self.edge.deadlines.at(now_ms + LINGER_MS, self._transport.abort)
 
-    # The flow.
+    # The flow of requests and answers.
 
     def _guarded(self, step: Callable[..., None], *args: Any) -> None:
-        """Contain errors: a failure in `step` ends this client's connection only."""
+        """Run `step`. An error closes this connection only; InvariantViolation ends the process."""
         try:
             step(*args)
         except ProtocolError as error:
             self.close_after_answers(str(error))
         except InvariantViolation:
-            # For the loop's exception handler, which ends the process: the state in memory
-            # cannot be trusted any more, what is on disk still can.
+            # The loop's exception handler ends the process, because the state in memory cannot
+            # be trusted any more. The state on disk still can.
             raise
         except Exception:
             log.exception("connection from %s closed: a request could not be handled", self.peer)
@@ -241,7 +241,7 @@ class Connection(asyncio.BufferedProtocol):
             self._guarded(self._run)
 
     def _run(self) -> None:
-        """Answer what is ready and start what that lets start, until neither moves."""
+        """Send ready answers and start queued requests, until neither is possible any more."""
         while True:
             self._settle()
             self.outbox.flush()
@@ -260,7 +260,7 @@ class Connection(asyncio.BufferedProtocol):
             # API key 0: another Produce.
             return len(self._pending) < WAITING_MAX
         if self._fresh:
-            # Whatever is not a Produce must see the appends before it written.
+            # A request other than Produce must find the earlier appends written.
             self._settle()
         return not self._pending
 
@@ -285,7 +285,7 @@ class Connection(asyncio.BufferedProtocol):
         header, position = decode_request_header(frame)
         api = self._apis.get(header.api_key)
         if api is None or not api.first_version <= header.api_version <= api.last_version:
-            # Only ApiVersions has an answer to that (KIP-511).
+            # Only ApiVersions answers an unsupported version (KIP-511).
             if self.meter is not None:
                 self.meter.note(UNSPOKEN, -1, len(frame))
             if api is None or api.refuse_version is None:
@@ -311,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
             self.outbox.add(answer if isinstance(answer, list) else call.frame(answer))
 
     def _settle(self) -> None:
-        """Make staged appends final, then take every answer that is ready, in order."""
+        """Write staged appends, then take every answer that is ready, in order."""
         if self._fresh:
             self.edge.partitions.write_staged()
             fresh, self._fresh = self._fresh, []
@@ -327,9 +327,9 @@ class Connection(asyncio.BufferedProtocol):
                 self.outbox.add(parts)
 
     def _pace(self) -> None:
-        """Read on, or stop reading: no client may make us hold more than the caps."""
+        """Pause or resume reading, so that the client's requests stay within the caps."""
         if self._is_closing or self._transport.is_closing():
-            self._is_closing = True  # A transport whose peer is gone may close before it says so.
+            self._is_closing = True  # A transport may close before it calls `connection_lost`.
             return
         reader, inbox = self._reader, self.inbox
         is_full = (
@@ -342,17 +342,17 @@ class Connection(asyncio.BufferedProtocol):
             self._is_reading_paused = is_full
             if is_full:
                 self._transport.pause_reading()
-                # What is queued is a copy: nobody needs the buffer that it came in.
+                # Queued requests are copies, so the buffer can be freed if it is empty.
                 reader.release()
             else:
                 self._transport.resume_reading()
 
 
 def _decode(cls: type, version: int, frame: memoryview, position: int) -> Any:
-    """Read a request.
+    """Decode a request.
 
     Bytes after it in the frame are ignored, as in Kafka. librdkafka 2.16 sends three stray bytes
-    behind Metadata v13 for all topics.
+    after Metadata v13 for all topics.
     """
     try:
         return decoder_of(cls, version)(frame, position, len(frame))[0]

@@ -1,4 +1,4 @@
-"""Closes connections that ask nothing for long."""
+"""Closes connections whose client has sent no request for long."""
 
 from typing import Protocol
 
@@ -7,26 +7,26 @@ from ..edge import Edge
 
 
 class Client(Protocol):
-    """A connection, as far as its silence is concerned."""
+    """A connection that is closed if it is idle for too long."""
 
     started: int
-    """Requests handled so far."""
+    """The number of requests handled so far."""
 
     @property
     def awaits_answers(self) -> bool:
         """True if a request of the peer is not answered yet."""
 
     def shed(self) -> None:
-        """Give back what is held for speed only."""
+        """Free a receive buffer that is empty and only kept for speed."""
 
     def close_after_answers(self, why: str) -> None:
         """End the connection."""
 
 
 class Idleness:
-    """Closes a client silent for one to two idle times.
+    """Closes a client that has sent no request for one to two idle times.
 
-    It looks once per idle time, not per request; half a frame does not count as a sign of life.
+    It checks once per idle time, not at each request. A part of a request does not count.
     """
 
     __slots__ = ("_client", "_edge", "_started_before", "_timer")
@@ -39,11 +39,11 @@ class Idleness:
 
     @property
     def is_silent(self) -> bool:
-        """True if the peer asked nothing since the last look."""
+        """True if the client has sent no request since the last check."""
         return self._client.started == self._started_before
 
     def watch(self) -> None:
-        """Look again after the idle time, if there is one."""
+        """Check again after the idle time, unless idle connections are never closed."""
         idle_ms = self._edge.limits.connections_max_idle_ms
         if idle_ms < 0:
             return
@@ -52,7 +52,7 @@ class Idleness:
         self._timer = self._edge.deadlines.at(now_ms + idle_ms, self.look)
 
     def look(self) -> None:
-        """Close the client if it asked nothing and waits for nothing."""
+        """Close the client if it has sent no request and awaits no answer; else check later."""
         self._timer = None
         if self.is_silent and not self._client.awaits_answers:
             self._client.close_after_answers("idle")
@@ -61,8 +61,8 @@ class Idleness:
             self.watch()
 
     def end(self) -> None:
-        """Look no more: the connection is gone."""
+        """Stop checking, because the connection is gone."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        del self._client  # It holds us: so it is freed at once, not when the collector comes by.
+        del self._client  # This ends a cycle, so that the client is freed at once.

@@ -1,6 +1,6 @@
-"""The requests that one connection has received and not yet handled, and the buffer they fill.
+"""The requests that a connection has received and not yet handled, and its receive buffer.
 
-Owns both and counts what they hold. When a request is handled is the connection's business.
+Owns both and counts the bytes that they hold. The connection decides when a request is handled.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from ..admission.load import FREE_BYTES, Peer
 from ..edge import Edge
 
 QUEUED_BYTES_MAX = 1 << 20
-"""Bytes of requests of one connection that wait as copies; one more of any size is let in."""
+"""Bytes of waiting requests above which a connection stops reading; the last may exceed it."""
 
 
 class Inbox:
@@ -22,29 +22,29 @@ class Inbox:
         self._edge = edge
         self._peer = peer
         self.held_bytes = 0
-        """Bytes of requests that wait."""
+        """Bytes of the requests that wait, and of batches that are kept for waiting answers."""
         self._is_counted = False
         self.reader = FrameReader(edge.config.socket_request_max_bytes, self._count)
         self.queue: deque[bytearray] = deque()
 
     def put(self, frame: memoryview) -> None:
-        """Queue a request as a copy: the reader's buffer is about to be filled again."""
+        """Queue a copy of a request, because the reader's buffer will be filled again."""
         self.queue.append(bytearray(frame))
         self.hold(len(frame))
 
     def take(self) -> memoryview:
-        """Give the first request in line."""
+        """Remove the first request of the queue and return it."""
         frame = self.queue.popleft()
         self.hold(-len(frame))
         return memoryview(frame)
 
     def hold(self, size: int) -> None:
-        """Count bytes of requests that are kept until they can go on; negative: released."""
+        """Count bytes of requests that must be kept for now; a negative size releases bytes."""
         self.held_bytes += size
         self._count()
 
     def close(self) -> None:
-        """Free the buffers of a connection that is gone, at once: the collector may come late."""
+        """Free the buffers of a lost connection now, before the garbage collector would do so."""
         self.queue.clear()
         self.reader = FrameReader(0)
         self._is_counted = False

@@ -1,7 +1,7 @@
-"""The sockets a broker listens on, one or more per listener, and the addresses it advertises.
+"""The sockets on which a broker listens, one or more per listener, and its advertised addresses.
 
-Owns opening and closing; what a connection does is the connection's own business. A port in use is
-a configuration error that names the listener.
+Opens and closes the sockets, but not the connections. A port that is in use is a configuration
+error that names the listener.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ class Listeners:
         self._servers: dict[str, asyncio.Server] = {}
         self._host_name = LOCAL_HOST
         self.ports: dict[str, int] = {}
-        """The port that each listener is bound to, also if 0 was configured."""
+        """The port to which each listener is bound, even if the configured port is 0."""
 
     async def open(self, connect: Callable[[str], asyncio.BaseProtocol]) -> None:
-        """Bind every listener; `connect` makes the protocol for a client of the named one.
+        """Bind every listener; `connect` makes the protocol for a client of the named listener.
 
         No connection is accepted before `start`. ConfigError if an address is not available.
         """
@@ -60,17 +60,17 @@ class Listeners:
         )
 
     async def start(self) -> None:
-        """Accept connections."""
+        """Begin to accept connections; ConfigError if an address has been taken meanwhile."""
         for name, server in self._servers.items():
             try:
                 await server.start_serving()
             except OSError as error:
-                # Bound by two, and the other one was faster to listen.
+                # Another process bound the same address and was faster to listen.
                 await self.close()
                 raise ConfigError("listeners", name, error.strerror or str(error)) from None
 
     async def close(self) -> None:
-        """Accept no more connections. The edge closes the open ones."""
+        """Accept no more connections; the open ones stay, and `Doors.close` closes them."""
         for server in self._servers.values():
             server.close()
         self._servers.clear()

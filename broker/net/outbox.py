@@ -1,6 +1,6 @@
-"""The responses that one connection has yet to send: joined by event, written once, counted.
+"""The responses that a connection has not yet sent; those of one event are written together.
 
-Owns the transport's writing side. Whether the connection goes on is the connection's business.
+Owns the writing side of the transport and counts the unsent bytes.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ from ..edge import Edge
 log = logging.getLogger(__name__)
 
 WRITE_HIGH_WATER = 64 << 10
-"""Unsent bytes above which nothing new is started for the client, and which are counted."""
+"""Unsent bytes above which no more requests of the client are started, and which are counted."""
 FLUSH_BYTES = 1 << 20
 JOIN_BYTES = 1 << 16
-"""Up to here copying many parts into one is cheaper than a long writev."""
+"""Bytes up to which joining many parts into one is cheaper than a long writev."""
 
 
 class Outbox:
-    """The parts to be written at the end of the event, and what the peer has yet to take."""
+    """The parts to be written at the end of the event, and the bytes not yet taken by the peer."""
 
     __slots__ = (
         "_bytes",
@@ -39,13 +39,13 @@ class Outbox:
         self._edge = edge
         self._peer = peer
         self.rests_on_lease = False
-        """True if something was added that only a leader with a lease may send."""
+        """True if an added response may be sent only while the leader's lease is held."""
         self._parts: list[Buffer] = []
         self._bytes = 0
         self._unsent = 0
         self._parked = 0
         self.is_paused = False
-        """The peer reads more slowly than we answer."""
+        """True while the peer reads more slowly than we answer."""
         transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
 
     def add(self, parts: list[Buffer]) -> None:
@@ -57,7 +57,7 @@ class Outbox:
             self.flush()
 
     def flush(self) -> None:
-        """Write all parts that were added."""
+        """Write all parts that were added; if a needed lease has ended, abort the connection."""
         parts = self._parts
         if not parts or self._transport.is_closing():
             return
@@ -67,7 +67,7 @@ class Outbox:
         if self.rests_on_lease:
             self.rests_on_lease = False
             if not self._edge.lease.is_held(self._edge.runtime.monotonic_ms()):
-                # The process may have stood still since it decided: others may lead by now.
+                # The process may have been suspended meanwhile, so another broker may lead now.
                 log.warning("the leader's lease ended before an answer was sent: connection closed")
                 self._transport.abort()
                 return
@@ -78,7 +78,7 @@ class Outbox:
         else:
             self._transport.writelines(parts)
         if self.is_paused:
-            # Answers to what was started before go out all the same.
+            # Requests that were started before the pause are still answered.
             self._count(self._transport.get_write_buffer_size(), self._parked)
 
     def pause(self) -> None:
@@ -87,24 +87,24 @@ class Outbox:
         self._count(self._transport.get_write_buffer_size(), self._parked)
 
     def resume(self) -> None:
-        """The peer has caught up."""
+        """Note that the peer has taken all bytes."""
         self.is_paused = False
         self._count(0, self._parked)
 
     def hold(self, size: int) -> None:
-        """Count what a parked fetch has read and not yet given out."""
+        """Count the bytes that a waiting fetch has read for its response."""
         if size != self._parked:
             self._count(self._unsent, size)
 
     def release(self) -> None:
-        """The connection is gone, and everything unsent with it."""
+        """Drop all unsent parts, because the connection is gone."""
         self._parts = []
-        del self._peer  # It holds us: so it is freed at once, not when the collector comes by.
+        del self._peer  # This ends a cycle, so that the peer is freed at once.
 
     def _count(self, unsent: int, parked: int) -> None:
-        """Count unsent bytes while above the high-water mark; below it they are few.
+        """Set the unsent bytes, which are 0 below the high-water mark, and those of a fetch.
 
-        Bytes that the peer takes meanwhile count until it has taken all: the parts stay whole.
+        Bytes that the peer takes meanwhile count until it has taken all, as parts stay whole.
         """
         self._unsent, self._parked = unsent, parked
         self._edge.load.hold_responses(self._peer, unsent + parked)

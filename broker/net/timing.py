@@ -1,10 +1,10 @@
-"""Counts the requests of each API, and times some of them: only where metrics are served.
+"""Counts the requests of each API, and times a sample of them, if metrics are served.
 
-Every request is counted, but only one read event in SAMPLE_MS is timed, for reading the clock and
-sorting what it says costs a few percent of a small request. What is answered in the event in which
-it came took that event's time. What waits, for followers, data or the controller, is remote for as
-long as it waits. Kafka's other phases mean nothing here: a request is handled as its bytes arrive
-and its answer is written as the event ends, so there are no queues between threads.
+Every request is counted, but only one read event in SAMPLE_MS is timed, because timing costs a few
+percent of a small request. A request that is answered in the event in which it came took that
+event's time. The time for which a request waits for followers, data or the controller is its remote
+time. Kafka's other phases do not exist here: a request is handled as its bytes arrive, and its
+answer is written as the event ends, so there are no queues between threads.
 """
 
 from collections import Counter
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 SAMPLE_MS: Final = 10
 """Milliseconds of the wall clock between two events that are timed, over all connections."""
 ERRORS_LOOKED_AT: Final = 1_000
-"""The most error codes of one answer that are looked at."""
+"""The most error codes of one response that are checked."""
 COUNTED_ELSEWHERE: Final = frozenset({FetchResponse, ProduceResponse})
-"""Answers whose makers count their errors: looking through them costs as much as making them."""
+"""Responses whose builders count their errors, because a search costs as much as building them."""
 FRAME_LENGTH_BYTES: Final = 4
 UNSPOKEN: Final = -1
-"""Stands for an API or a version of one that is not spoken here."""
+"""Stands for the API key of a request whose API or version is not supported."""
 _CODES: Final = ("error_code", "partition_error_code")
 
 
@@ -43,11 +43,11 @@ class Counted:
         self.version = version
         self.count = 0
         self.byte_count = 0
-        """Bytes of their frames."""
+        """Bytes of the requests' frames."""
 
 
 class ApiTimes:
-    """The durations of requests to one API: a sample."""
+    """The durations of a sample of the requests to one API."""
 
     __slots__ = ("remote", "total")
 
@@ -56,38 +56,38 @@ class ApiTimes:
         """The time from the event that brought a request until its answer was handed to the
         system."""
         self.remote = Durations()
-        """The part of it for which a request waited for somebody else, if it did."""
+        """The time for which a request waited for followers, data or others, if it did."""
 
 
 class RequestTimes:
-    """The requests to all APIs of a broker, by Kafka's names for them."""
+    """Counts and times of the requests to all APIs of a broker, by Kafka's names for them."""
 
     def __init__(self, now_us: Callable[[], int]) -> None:
         """`now_us` is a monotonic clock in microseconds."""
         self.now_us = now_us
         self.gone: dict[tuple[str, int], Counted] = {}
-        """Requests of connections that are gone, by name and version."""
+        """The requests of closed connections, by name and version."""
         self.timed: dict[str, ApiTimes] = {}
         self.errors: dict[tuple[str, int], int] = {}
-        """Error codes in answers, by request; each item of an answer counts."""
+        """The number of errors in responses, by request and code; each item of one counts."""
         self.due_ms = 0
-        """Wall clock, in ms, from which on the next event is timed. A scrape sets it to 0: so a
-        clock that was set back does not end the timing."""
+        """The wall clock, in ms, from which on the next event is timed. Each scrape sets it to 0,
+        so that timing goes on after the clock was set back."""
 
     def of(self, name: str) -> ApiTimes:
-        """Return the times of a request, begun if it is the first of its kind."""
+        """Return the times of the requests of that name; create them at the first call."""
         times = self.timed.get(name)
         if times is None:
             times = self.timed[name] = ApiTimes()
         return times
 
     def note_error(self, name: str, code: int) -> None:
-        """Count an error in the answer to a request of that name."""
+        """Count an error in the response to a request of that name."""
         key = (name, code)
         self.errors[key] = self.errors.get(key, 0) + 1
 
     def note_errors(self, answer: object) -> None:
-        """Count the errors in a response, of those that are not COUNTED_ELSEWHERE."""
+        """Count the errors in a response, unless its class is COUNTED_ELSEWHERE."""
         for code in islice(_codes(answer), ERRORS_LOOKED_AT):
             if code:
                 self.note_error(type(answer).__name__.removesuffix("Response"), code)
@@ -109,29 +109,29 @@ class Stopwatch:
     )
 
     def __init__(self, times: RequestTimes, started: int, waiting: int) -> None:
-        """The event begins: the connection has handled and awaits so many requests."""
+        """Start at an event's begin; `started` requests were handled, `waiting` are unanswered."""
         self._times = times
         self._began_us = times.now_us()
         self._ended_us: int | None = None
         self._started = started
         self._waiting = self._older = waiting
         self._ours = 0
-        """Requests of the event that wait; `_older` came before them."""
+        """The requests of the event that still wait; `_older` are those from before the event."""
         self._name = PRODUCE
         self._decoded: list[tuple[str, bool, int]] = []
 
     def note(self, name: str, number: int, *, waits: bool) -> None:
-        """Note a request that was decoded, by its number; `waits`: its answer may come later."""
+        """Note a decoded request by its number; `waits` is True if its answer may come later."""
         self._decoded.append((name, waits, number))
 
     def end(self, started: int, waiting: int) -> bool:
-        """Take the time at the end of an event; True once every request is answered."""
+        """Take the time at an event's end; True once all requests that are timed are answered."""
         now_us = self._times.now_us()
         decoded, self._decoded = self._decoded, []
         came = Counter({PRODUCE: started - self._started - len(decoded)})
         came.update(name for name, _, _ in decoded)
         at_once = sum(not waits for _, waits, _ in decoded)
-        # Answers leave in order: those that wait of this event came last.
+        # Answers are sent in order, so the requests of this event are the last that wait.
         left = min(waiting, started - self._started - at_once)
         answered = self._waiting - (waiting - left)
         self._started, self._waiting = started, waiting
@@ -157,8 +157,8 @@ class Stopwatch:
 class Meter:
     """Counts the requests of one connection, and times an event when one is due.
 
-    A Produce request that is recognised costs nothing here: those are what is left of all requests
-    and all bytes when the others are taken off.
+    Produce requests that are recognised, not decoded, are not counted one by one: they are all
+    requests and all bytes without those of the others.
     """
 
     __slots__ = ("_decoded", "_spoken", "received", "stopwatch", "times")
@@ -166,27 +166,27 @@ class Meter:
     def __init__(self, times: RequestTimes) -> None:
         self.times = times
         self.received = 0
-        """Bytes that came, of all requests."""
+        """All bytes that were received."""
         self._decoded: dict[int, Counted] = {}
-        """Requests that were not recognised, by API."""
+        """The decoded requests in the latest version of each API that the peer has used."""
         self._spoken: dict[tuple[int, int], Counted] = {}
-        """The same by API and version, if the peer has spoken several."""
+        """The decoded requests by API and version."""
         self.stopwatch: Stopwatch | None = None
-        """Set while requests of an event are timed."""
+        """It is None while no requests are timed."""
 
     def begin(self, wall_ms: int, started: int, waiting: int) -> None:
-        """Time the event that begins now, unless one of the connection is being timed."""
+        """Time the event that begins now, unless an earlier one is still being timed."""
         if self.stopwatch is None:
             self.times.due_ms = wall_ms + SAMPLE_MS
             self.stopwatch = Stopwatch(self.times, started, waiting)
 
     def end(self, started: int, waiting: int) -> None:
-        """An event is over; call it while there is a stopwatch."""
+        """Note the end of an event; needed only while there is a stopwatch."""
         if self.stopwatch is not None and self.stopwatch.end(started, waiting):
             self.stopwatch = None
 
     def note(self, key: int, version: int, size: int) -> None:
-        """Count a request that was not recognised; the API is UNSPOKEN if it is refused as such."""
+        """Count a decoded request; `key` is UNSPOKEN if its API or version is not supported."""
         counted = self._decoded.get(key)
         if counted is None or counted.version != version:
             counted = self._spoken.setdefault((key, version), Counted(version))
@@ -195,13 +195,13 @@ class Meter:
         counted.byte_count += size
 
     def time(self, connection: "Connection", key: int, *, waits: bool) -> None:
-        """Note a request of the event that is timed; `waits`: its answer may come later."""
+        """Note a request of the timed event; `waits` is True if its answer may come later."""
         if self.stopwatch is not None:
             name = name_of(key, is_replica=connection.is_replica)
             self.stopwatch.note(name, connection.started, waits=waits)
 
     def counts(self, connection: "Connection") -> Iterator[tuple[tuple[str, int], int, int]]:
-        """Name and version, requests and their bytes; bytes under way count for Produce."""
+        """Yield name and version, requests and bytes; half-received bytes count for Produce."""
         repeated = connection.started
         repeated_bytes = self.received - FRAME_LENGTH_BYTES * repeated
         for (key, _), counted in self._spoken.items():
@@ -214,7 +214,7 @@ class Meter:
             yield (PRODUCE, produced.version), repeated, max(0, repeated_bytes)
 
     def close(self, connection: "Connection") -> None:
-        """Hand the counts of a connection that is gone to those of the broker."""
+        """Add the counts of a closed connection to those of the broker."""
         for kind, count, byte_count in self.counts(connection):
             counted = self.times.gone.setdefault(kind, Counted(kind[1]))
             counted.count += count
@@ -222,7 +222,7 @@ class Meter:
 
 
 def name_of(key: int, *, is_replica: bool = False) -> str:
-    """Name a request as Kafka's metrics do: fetches of followers and consumers are two."""
+    """Return Kafka's name of a request in metrics, with two names for Fetch."""
     if key == ApiKey.FETCH:
         return "FetchFollower" if is_replica else "FetchConsumer"
     return _name_of(key)
@@ -247,7 +247,7 @@ def _codes(message: Any) -> Iterator[int]:
 
 @cache
 def _places(cls: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The fields of a message that hold error codes, and those whose items may."""
+    """Return the fields of a message that are error codes, and those whose items may have some."""
     own: list[str] = []
     arrays: list[str] = []
     for field in shape_of(cls).fields:
