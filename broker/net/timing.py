@@ -193,6 +193,8 @@ class Meter:
             self._decoded[key] = counted
         counted.count += 1
         counted.byte_count += size
+        if key == UNSPOKEN and self.stopwatch is not None:
+            self.stopwatch.note(_name_of(key), -1, waits=False)
 
     def time(self, connection: "Connection", key: int, *, waits: bool) -> None:
         """Note a request of the timed event; `waits` is True if its answer may come later."""

@@ -231,6 +231,7 @@ async def test_what_is_not_spoken_here_has_a_row_of_its_own(told: Told) -> None:
     found = told.scrape()
     assert found(REQUESTS + "requests_total", request="Metadata", version=12) == 1
     assert found(REQUESTS + "requests_total", request="Unspoken", version=-1) == 1
+    assert not found.every(REQUESTS + "totaltimems_count", request="Produce")
     assert len(found.every(REQUESTS + "requests_total")) == 2
 
 
