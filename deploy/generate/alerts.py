@@ -73,7 +73,7 @@ def rules(job: str, patience: Patience, runbook_url: str) -> str:
 
 
 def alerts(job: str, patience: Patience) -> Iterator[Alert]:
-    """Give the alerts about one cluster, the gravest first."""
+    """Give the alerts about one cluster, from the whole of it to its readers."""
     here = labels(job=job)
     yield from _of_the_cluster(here)
     yield from _of_replicas(here)

@@ -118,7 +118,8 @@ def prometheus(
         )
     for file, usual, short in (
         ("alerts.yml", r"(?<= for: )(?:30s|1m|5m|15m)$", "1s"),
-        ("alerts.yml", r"(?<=\[)(?:5m|10m)(?=\])", "10s"),
+        ("alerts.yml", r"(?<=\[)5m(?=\])", "10s"),
+        ("alerts.yml", r"(?<=\[)10m(?=\])", "20s"),
         ("alerts.yml", r"(?<=> )300\b", "5"),
         ("prometheus.yml", r"15s$", "1s"),
     ):
