@@ -4,6 +4,7 @@ Owns how errors are shown: whatever the cluster refuses or fails to do is one se
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,10 +20,12 @@ from starlette.staticfiles import StaticFiles
 from ...client.errors import AdminError, BootstrapError, RequestTimedOut
 from ...protocol.errors import ApiError
 from ...runtime.errors import MinikafkaError
-from . import forms, resets, screens
+from . import forms, messages, moves, resets, screens
 from .desk import Desk, NotThere
+from .events import event
 from .guard import App, Guard
 from .pages import Screen
+from .views.changes import BadField
 
 Make = Callable[[Desk, Request], Awaitable[Screen]]
 
@@ -32,10 +35,15 @@ SCREENS: Final[dict[str, Make]] = {
     "/brokers/{broker:int}": screens.broker,
     "/topics": screens.topics,
     "/topics/{topic}": screens.topic,
+    "/topics/{topic}/messages": messages.show,
     "/topics/{topic}/{partition:int}": screens.partition,
+    "/topics/{topic}/{partition:int}/{offset:int}/replay": messages.replay,
     "/groups": screens.groups,
     "/groups/{group:path}": screens.group,
+    "/transactions": screens.transactions,
+    "/configs": screens.configs,
     "/quorum": screens.quorum,
+    "/reassignments": moves.show,
 }
 FORMS: Final[dict[str, tuple[Make, Make]]] = {
     "/do/{change}": (forms.show, forms.send),
@@ -64,6 +72,7 @@ def application(desk: Desk, hosts: tuple[str, ...] = ()) -> App:
     for path, (show, send) in FORMS.items():
         routes.append(Route(path, _page(desk, show)))
         routes.append(Route(path, _page(desk, send), methods=["POST"]))
+    routes.append(Route("/scan/{topic}", _scan(desk)))
     routes.append(Mount("/static", StaticFiles(packages=[STATIC])))
 
     async def wrong(request: Request, error: Exception) -> Response:
@@ -93,25 +102,27 @@ def _stream(desk: Desk, make: Make) -> Callable[[Request], Awaitable[Response]]:
     return endpoint
 
 
+def _scan(desk: Desk) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        events = await messages.stream(desk, request)
+        return StreamingResponse(events, media_type="text/event-stream", headers=STREAM)
+
+    return endpoint
+
+
 async def _moving(desk: Desk, make: Make, request: Request) -> AsyncIterator[bytes]:
     """Draw the moving part again and again, until whoever looks has gone."""
     desk.streams += 1
     try:
         refresh_ms = 2_000
-        while True:
+        while not desk.closing.is_set():
             screen = await _made(desk, make, request)
             refresh_ms = screen.refresh_ms or refresh_ms
             yield event(desk.pages.live(screen, **_around(desk, request)))
-            await asyncio.sleep(refresh_ms / 1000)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(desk.closing.wait(), refresh_ms / 1000)
     finally:
         desk.streams -= 1
-
-
-def event(text: str, name: str = "") -> bytes:
-    """Write one server-sent event."""
-    lines = [f"event: {name}"] if name else []
-    lines += [f"data: {line}" for line in text.split("\n")]
-    return ("\n".join(lines) + "\n\n").encode()
 
 
 async def _made(desk: Desk, make: Make, request: Request) -> Screen:
@@ -120,6 +131,8 @@ async def _made(desk: Desk, make: Make, request: Request) -> Screen:
         return await make(desk, request)
     except NotThere as error:
         return _trouble(404, "Not found", str(error))
+    except BadField as error:
+        return replace(_trouble(422, "That cannot be", str(error)), refresh_ms=0)
     except BootstrapError as error:
         return _trouble(503, "The cluster does not answer", str(error))
     except RequestTimedOut as error:

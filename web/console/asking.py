@@ -6,12 +6,18 @@ DescribeReplicas, an old one no quorum) is None or empty, and the rest is shown.
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from ...client.admin.admin import Admin
 from ...client.admin.config_types import ConfigResource
 from ...client.admin.group_types import GroupDescription
 from ...client.admin.topic_types import PartitionDescription, TopicDescription
+from ...client.admin.transaction_types import (
+    ActiveProducer,
+    TransactionDescription,
+    TransactionListing,
+)
 from ...client.errors import AdminError, ClientError, UnsupportedVersion
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -21,6 +27,7 @@ from .views.brokers import LogDirs
 from .views.groups import Lags
 from .views.partition import Offsets, Replicas
 from .views.sight import Sight, is_under_replicated
+from .views.transactions import OPEN
 
 T = TypeVar("T")
 Bounds = tuple[dict[TopicPartition, int], dict[TopicPartition, int]]
@@ -28,6 +35,8 @@ Bounds = tuple[dict[TopicPartition, int], dict[TopicPartition, int]]
 PartitionSight = tuple[PartitionDescription, Replicas | None, Offsets | None] | None
 NO_TOPIC: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 GROUPS_AT_ONCE: Final = 8
+MOST_OPEN: Final = 200
+"""Open transactions whose partitions are looked at."""
 REPLICA_MS: Final = 1_500
 """A broker that does not answer for so long is shown as silent: the others must not wait for it."""
 MIN_ISR: Final = "min.insync.replicas"
@@ -165,9 +174,46 @@ async def lags(admin: Admin, group_ids: Iterable[str]) -> dict[str, Lags]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class TransactionSight:
+    """Transactional ids, and on the partitions of open transactions their producers and ends."""
+
+    listed: list[TransactionListing]
+    producers: dict[TopicPartition, list[ActiveProducer]]
+    ends: dict[TopicPartition, int]
+
+
+async def transactions(admin: Admin) -> TransactionSight:
+    """List transactional ids, and look at the partitions of those with an open transaction."""
+    listed = await admin.list_transactions()
+    names = [one.transactional_id for one in listed if one.state in OPEN][:MOST_OPEN]
+    described = await described_transactions(admin, names)
+    touched = dict.fromkeys(where for one in described.values() for where in one.partitions)
+    if not touched:
+        return TransactionSight(listed, {}, {})
+    producers, (_, ends) = await asyncio.gather(
+        if_known(admin.describe_producers(touched)), bounds(admin, touched)
+    )
+    return TransactionSight(listed, producers or {}, ends)
+
+
+async def described_transactions(
+    admin: Admin, names: Iterable[str]
+) -> dict[str, TransactionDescription]:
+    """Describe transactional ids; one that was forgotten meanwhile is left out."""
+    wanted = list(names)
+    if not wanted:
+        return {}
+    try:
+        return await admin.describe_transactions(wanted)
+    except AdminError as error:
+        left = [name for name in wanted if name not in error.errors]
+        return await admin.describe_transactions(left) if left else {}
+
+
 async def if_known(answer: Awaitable[T]) -> T | None:
     """Give the answer, or None where the cluster refuses such a question."""
     try:
         return await answer
-    except (ApiError, UnsupportedVersion):
+    except (ApiError, AdminError, UnsupportedVersion):
         return None

@@ -1,5 +1,6 @@
 """The console's desk: what every screen may use."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -31,7 +32,11 @@ class Desk:
     token: str
     allow_changes: bool
     streams: int = 0
-    """Streams that are open."""
+    """Moving pages that are open."""
+    scans: int = 0
+    """Scans of messages that run."""
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the console is told to stop: whatever moves ends."""
     ends: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
     """Log ends of the partitions looked at last, by broker: where a broker was before it died."""
 

@@ -27,7 +27,7 @@ READ_ONLY: Final = (
 async def show(desk: Desk, request: Request) -> Screen:
     """Show the form of a change, filled with what the address says."""
     name, _ = _change(request)
-    return _form(desk, name, request.query_params)
+    return filled(desk, name, request.query_params)
 
 
 async def send(desk: Desk, request: Request) -> Screen:
@@ -39,7 +39,7 @@ async def send(desk: Desk, request: Request) -> Screen:
         fields = checked(change, given)
         sentence = await perform(desk.link, name, fields)
     except MinikafkaError as error:
-        return _form(desk, name, given, error)
+        return filled(desk, name, given, error)
     command = shell_line(desk.link.bootstrap, *change.command(fields))
     more = {"command_line": command, "back": change.back(fields)}
     return Screen("done.html", change.title, sentence, here=change.here, more=more)
@@ -79,7 +79,8 @@ def _change(request: Request) -> tuple[str, Change]:
     return name, CHANGES[name]
 
 
-def _form(desk: Desk, name: str, given: Given, wrong: MinikafkaError | None = None) -> Screen:
+def filled(desk: Desk, name: str, given: Given, wrong: MinikafkaError | None = None) -> Screen:
+    """Show the form of a change with these fields, and what is wrong with them."""
     change = CHANGES[name]
     values = {field.name: given.get(field.name, field.default) for field in change.fields}
     try:

@@ -33,6 +33,8 @@ ONE_RECORD: Final = {"delivery.timeout.ms": "10000", "max.block.ms": "5000", "li
 MOST_ANSWERS: Final = 256
 COST_FACTOR: Final = 10
 """An answer is used for so many times as long as it took to get, at the least."""
+LONGEST_MS: Final = 10_000
+"""However long it took, it is used for no longer than this on that account."""
 
 
 @dataclass(slots=True)
@@ -51,8 +53,11 @@ class _Answer:
     def is_fresh(self, now_ms: int, age_ms: int) -> bool:
         if self.answered_ms < 0:
             return True
-        lasts_ms = max(age_ms, COST_FACTOR * (self.answered_ms - self.asked_ms))
-        return now_ms - self.answered_ms < lasts_ms
+        if self.task.cancelled():
+            return False
+        # What failed is asked again soon: the cluster may be back.
+        took_ms = 0 if self.task.exception() else self.answered_ms - self.asked_ms
+        return now_ms - self.answered_ms < max(age_ms, min(COST_FACTOR * took_ms, LONGEST_MS))
 
 
 async def reached(settings: Mapping[str, str], runtime: Runtime) -> Admin:

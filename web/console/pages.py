@@ -16,7 +16,10 @@ NAVIGATION: Final = (
     ("/brokers", "Brokers"),
     ("/topics", "Topics"),
     ("/groups", "Groups"),
+    ("/transactions", "Transactions"),
+    ("/configs", "Configs"),
     ("/quorum", "Quorum"),
+    ("/reassignments", "Reassignments"),
 )
 """Screens with an entry of their own; Alt and the number of the entry go there."""
 
@@ -81,6 +84,10 @@ class Pages:
         template = self._environment.get_template(screen.template)
         context = template.new_context(_names(screen, more))
         return "".join(template.blocks["live"](context))
+
+    def part(self, template: str, **names: object) -> str:
+        """Render a template that is no page."""
+        return self._environment.get_template(template).render(**names)
 
     def command(self, *arguments: object) -> str:
         """Write the command that does the same, to be pasted into a shell."""

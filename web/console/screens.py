@@ -6,17 +6,24 @@ from typing import Final
 from starlette.requests import Request
 
 from ...client.admin.admin import Admin
+from ...client.admin.config_types import ConfigEntry
 from ...client.admin.group_types import GroupDescription
+from ...client.admin.transaction_types import TransactionDescription
+from ...protocol.messages.describe_configs import ResourceType
 from ...protocol.types import TopicPartition
 from . import asking
+from .changing import resource_of
 from .desk import SIGHT_MS, Desk, NotThere
 from .pages import Screen
 from .views.brokers import LogDirs, broker_of, brokers_of
+from .views.changes import resource_flags
+from .views.configs import ConfigsView, config_rows
 from .views.groups import Lags, group_of, groups_of, groups_page
 from .views.overview import overview_of
 from .views.partition import partition_of
 from .views.quorum import quorum_of
 from .views.topics import MOST_PARTITIONS, topic_of, topics_of
+from .views.transactions import pins_of, transactions_of, transactions_page
 
 LOG_DIRS_MS: Final = 10_000
 BOUNDS_MS: Final = 1_000
@@ -41,7 +48,7 @@ async def brokers(desk: Desk, request: Request) -> Screen:
     """List the brokers."""
     sight = await desk.sight()
     alive = [one.node_id for one in sight.cluster.brokers if not one.is_fenced]
-    view = brokers_of(sight, await _log_dirs(desk, alive))
+    view = brokers_of(sight, await log_dirs(desk, alive))
     return Screen("brokers.html", "Brokers", view, refresh_ms=SIGHT_MS, here="/brokers")
 
 
@@ -50,7 +57,7 @@ async def broker(desk: Desk, request: Request) -> Screen:
     node_id: int = request.path_params["broker"]
     sight = await desk.sight()
     alive = [one.node_id for one in sight.cluster.brokers if not one.is_fenced]
-    view = broker_of(sight, node_id, await _log_dirs(desk, alive))
+    view = broker_of(sight, node_id, await log_dirs(desk, alive))
     if view is None:
         raise NotThere(f"The cluster has no broker {node_id}.")
     return Screen("broker.html", f"Broker {node_id}", view, refresh_ms=SIGHT_MS, here="/brokers")
@@ -124,6 +131,48 @@ async def group(desk: Desk, request: Request) -> Screen:
     return Screen("group.html", group_id, view, refresh_ms=GROUP_MS, here="/groups")
 
 
+async def transactions(desk: Desk, request: Request) -> Screen:
+    """List transactional ids, and which transaction holds readers back on which partition."""
+    sight = await desk.link.shared("transactions", GROUPS_MS, asking.transactions)
+    page = transactions_page(sight.listed, request.query_params.get("q", ""), page_number(request))
+    pins = pins_of(sight.producers, sight.ends, sight.listed)
+    names = tuple(one.transactional_id for one in page.rows)
+
+    async def ask(admin: Admin) -> dict[str, TransactionDescription]:
+        return await asking.described_transactions(admin, names)
+
+    described = await desk.link.shared(("transactions", names), GROUPS_MS, ask)
+    view = transactions_of(page, described, pins, desk.link.runtime.wall_ms())
+    return Screen(
+        "transactions.html", "Transactions", view, refresh_ms=GROUPS_MS, here="/transactions"
+    )
+
+
+async def configs(desk: Desk, request: Request) -> Screen:
+    """List the settings of a topic, a broker, or all brokers."""
+    asked = request.query_params
+    sight = await desk.sight()
+    brokers = tuple(one.node_id for one in sight.cluster.brokers if not one.is_fenced)
+    owner = asked.get("of", "") or f"broker:{brokers[0] if brokers else ''}"
+    resource = resource_of(owner)
+    if resource.type is ResourceType.TOPIC and resource.name not in sight.topics:
+        raise NotThere(f"The cluster has no topic {resource.name}.")
+    if resource.type is ResourceType.BROKER and resource.name and int(resource.name) not in brokers:
+        raise NotThere(f"The cluster has no broker {resource.name} in service.")
+
+    async def ask(admin: Admin) -> dict[str, ConfigEntry]:
+        return (await admin.describe_configs([resource]))[resource]
+
+    entries = await desk.link.shared(("configs", owner), GROUPS_MS, ask)
+    only, query = asked.get("only", "") == "changed", asked.get("q", "")
+    rows = config_rows(entries, query, only_changed=only)
+    changed = sum(not one.is_default for one in entries.values())
+    flags = ("configs", "--describe", "--all", *resource_flags(owner))
+    view = ConfigsView(owner, rows, changed, query, only, brokers, flags)
+    title = f"Configs of {resource}"
+    return Screen("configs.html", title, view, here="/configs")
+
+
 async def quorum(desk: Desk, request: Request) -> Screen:
     """Show the controllers."""
     found = (await desk.sight()).quorum
@@ -139,7 +188,8 @@ def page_number(request: Request) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 1
 
 
-async def _log_dirs(desk: Desk, broker_ids: Iterable[int]) -> LogDirs:
+async def log_dirs(desk: Desk, broker_ids: Iterable[int]) -> LogDirs:
+    """Describe the directories of brokers, or use what another tab has seen."""
     wanted = tuple(broker_ids)
 
     async def ask(admin: Admin) -> LogDirs:

@@ -1,9 +1,11 @@
 """Serves the console with uvicorn, on one loop with the clients it asks with."""
 
+import asyncio
 import secrets
 import socket
 import sys
 from collections.abc import Mapping
+from types import FrameType
 from typing import Final, NamedTuple
 
 import uvicorn
@@ -16,6 +18,8 @@ from .desk import desk_for
 
 MOST_CONNECTIONS: Final = 256
 """Connections at a time; one more is answered with 503."""
+MOST_HEADER_BYTES: Final = 1024 * 1024
+"""A plan that moves ten thousand partitions is part of an address."""
 GRACE_S: Final = 1
 """Moving pages are cut so long after the console was told to stop."""
 
@@ -44,6 +48,7 @@ async def serve(settings: Mapping[str, str], where: Listening, *, allow_changes:
         log_config=None,
         access_log=False,
         server_header=False,
+        h11_max_incomplete_event_size=MOST_HEADER_BYTES,
         limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=GRACE_S,
     )
@@ -51,8 +56,22 @@ async def serve(settings: Mapping[str, str], where: Listening, *, allow_changes:
     print(f"ready http://{shown}:{port}/", flush=True)
     what = "changes are allowed" if allow_changes else "read-only"
     print(f"shows {desk.link.bootstrap}, {what}; Ctrl-C stops", file=sys.stderr, flush=True)
-    await uvicorn.Server(config).serve(sockets=[listener])
+    await _Server(config, desk.closing).serve(sockets=[listener])
     return 0
+
+
+class _Server(uvicorn.Server):
+    """Ends moving pages when it is told to stop: it would wait for them, and complain."""
+
+    def __init__(self, config: uvicorn.Config, closing: asyncio.Event) -> None:
+        super().__init__(config)
+        self._closing = closing
+        self._loop = asyncio.get_running_loop()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop, at the first signal in order, at the second at once."""
+        self._loop.call_soon_threadsafe(self._closing.set)
+        super().handle_exit(sig, frame)
 
 
 def _listen(where: Listening) -> socket.socket:

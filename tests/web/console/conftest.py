@@ -25,7 +25,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(directory, brokers=3, broker_settings=SETTINGS) as one:
         one.start()
         fill(one.bootstrap)
-        yield one
+        with Producer(one.bootstrap, transactional_id="never-ends") as producer:
+            producer.begin_transaction()
+            producer.send("other", b"not decided", partition=1)
+            producer.flush()
+            yield one
         one.stop()
 
 

@@ -1,16 +1,20 @@
 """Each screen against a real cluster: what it shows, what it changes, how often it asks."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from urllib.parse import quote
 
 import httpx
 import pytest
 
-from minikafka import Admin
+from minikafka import Admin, AdminError
 from minikafka.runtime.runtime import SystemRuntime
+from minikafka.web.console import scan
 from minikafka.web.console.app import application
 from minikafka.web.console.desk import Desk, desk_for
+from minikafka.web.console.views.messages import question_of
 
 from ...support.cluster import Cluster
 from .conftest import RECORDS, SCRIPT, TOPIC
@@ -52,7 +56,17 @@ def text_of(html: str) -> str:
         ("/groups", ["&lt;script&gt;", str(RECORDS // 2 - 1)]),
         (f"/groups/{quote(SCRIPT, safe='')}", ["&lt;script&gt;", f"{TOPIC}-0"]),
         (f"/reset/{quote(SCRIPT, safe='')}", ["are read again", "--to-earliest"]),
+        ("/transactions", ["never-ends", "Who holds readers back", "other-1"]),
+        ("/configs", ["min.insync.replicas", "the broker&#39;s file"]),
+        (f"/configs?of=topic:{TOPIC}", ["retention.ms", "the default"]),
+        ("/configs?of=broker:", ["Configs"]),
         ("/quorum", ["Active controller 100"]),
+        (f"/reassignments?topic={TOPIC}", ["Nothing has to move.", "Nothing moves."]),
+        (f"/reassignments?topic={TOPIC}&brokers=1,2", ["replication factor 3 is larger"]),
+        (f"/topics/{TOPIC}/messages?partition=1", ["console-consumer", "--partition 1"]),
+        (f"/topics/{TOPIC}/messages?from=offset&at=x", ["is not a whole number"]),
+        (f"/topics/{TOPIC}/messages?filter=$..a == 1", ["is no path"]),
+        (f"/topics/{TOPIC}/1/1/replay", ["00 ff fe"]),
     ],
 )
 async def test_a_screen_shows(visitor: httpx.AsyncClient, path: str, words: list[str]) -> None:
@@ -63,7 +77,11 @@ async def test_a_screen_shows(visitor: httpx.AsyncClient, path: str, words: list
 
 
 @pytest.mark.parametrize(
-    "path", ["/brokers/9", "/topics/none", "/topics/none/0", f"/topics/{TOPIC}/9", "/groups/none"]
+    "path",
+    [
+        *("/brokers/9", "/topics/none", "/topics/none/0", f"/topics/{TOPIC}/9", "/groups/none"),
+        *("/topics/none/messages", "/configs?of=topic:none", "/configs?of=broker:9"),
+    ],
 )
 async def test_what_the_cluster_does_not_have_is_not_found(
     visitor: httpx.AsyncClient, path: str
@@ -142,3 +160,83 @@ async def test_a_second_tab_costs_the_cluster_nothing(
         await visitor.get("/topics")
         await visitor.get("/")
     assert len(asked) == 1
+
+
+async def scanned(visitor: httpx.AsyncClient, **asked: object) -> str:
+    answer = await visitor.get(f"/scan/{TOPIC}", params={k: str(v) for k, v in asked.items()})
+    assert answer.status_code == 200
+    assert answer.text.endswith("event: over\ndata: over\n\n")
+    return answer.text.replace("data: ", "")
+
+
+@pytest.mark.parametrize(
+    ("asked", "rows", "said"),
+    [
+        ({"limit": 500}, RECORDS + 2, "That is all there is."),
+        ({"limit": 20}, 20, "20 records are shown"),
+        ({"from": "oldest", "limit": 20}, 20, "20 records are shown"),
+        (
+            {"from": "oldest", "partition": 0, "limit": 500, "committed": "on"},
+            RECORDS,
+            "all there is",
+        ),
+        ({"from": "offset", "at": RECORDS - 3, "partition": 0}, 3, "all there is"),
+        ({"from": "offset", "at": 10**9, "partition": 0}, 0, "nothing to read"),
+        ({"from": "time", "at": "2000-01-01", "limit": 500}, RECORDS + 2, "all there is"),
+        ({"from": "time", "at": "2100-01-01"}, 0, "nothing to read"),
+        ({"filter": "$.flight.number == 7"}, 1, "1 record found in 102"),
+        ({"from": "oldest", "filter": "key contains MK1"}, 11, "11 records found"),
+        ({"filter": "alert(1)"}, 1, "all there is"),
+        ({"partition": 2}, 0, "nothing to read"),
+    ],
+)
+async def test_messages_are_found(
+    visitor: httpx.AsyncClient, asked: dict[str, object], rows: int, said: str
+) -> None:
+    events = await scanned(visitor, **asked)
+    assert events.count('class="row"') == rows
+    assert said in events
+    assert SCRIPT not in events
+
+
+async def test_the_newest_message_comes_first_and_may_be_produced_once_more(
+    visitor: httpx.AsyncClient,
+) -> None:
+    events = await scanned(visitor, partition=0, limit=20)
+    offsets = [int(found) for found in re.findall(rf"/topics/{TOPIC}/0/(\d+)/replay", events)]
+    assert offsets == list(range(RECORDS - 1, RECORDS - 21, -1))
+
+
+async def test_a_scan_stops_at_its_bounds_and_says_where_to_go_on(
+    visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "MOST_SCANNED", 30)
+    monkeypatch.setattr(scan, "TURN_RECORDS", 10)
+    asked = {"from": "oldest", "partition": 0, "filter": "nowhere"}
+    events = await scanned(visitor, **asked)
+    assert "stopped at its bounds" in events
+    assert "Go on from offset 30" in events
+
+
+async def test_whoever_goes_ends_the_scan(desk: Desk) -> None:
+    question = question_of(TOPIC, {"from": "tail"})
+    turns = scan.scan(desk.link, question)
+    async with aclosing(turns):
+        assert (await anext(turns)).end == ""
+    refused = scan.scan(desk.link, question_of("none", {}))
+    with pytest.raises(AdminError):
+        await anext(refused)
+
+
+async def test_a_tail_shows_what_comes_and_counts_the_rest(
+    desk: Desk, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "TAIL_PER_TURN", 2)
+    monkeypatch.setattr(scan, "MOST_TAILED", 2)
+    turns = scan.scan(desk.link, question_of("other", {"from": "tail", "partition": "0"}))
+    await anext(turns)
+    async with desk.link.producer() as producer:
+        await asyncio.gather(*(producer.send("other", b"%d" % n, partition=0) for n in range(9)))
+    found = [progress async for progress in turns]
+    assert sum(len(progress.rows) for progress in found) >= 2
+    assert found[-1].end == "The tail stopped after 2 records."

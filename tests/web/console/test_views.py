@@ -3,14 +3,25 @@
 import pytest
 
 from minikafka.client.admin.cluster_types import MetadataQuorum, QuorumReplica
+from minikafka.client.admin.config_types import ConfigEntry
 from minikafka.client.admin.group_types import GroupDescription, GroupListing, GroupMember
 from minikafka.client.admin.lag_types import PartitionLag
 from minikafka.client.admin.log_types import LogDirectory, ReplicaInfo
+from minikafka.client.admin.topic_types import Reassignment
+from minikafka.client.admin.transaction_types import (
+    ActiveProducer,
+    TransactionDescription,
+    TransactionListing,
+)
 from minikafka.client.cli.offset_resets import Bounds, Scenario
 from minikafka.protocol.errors import ApiError, ErrorCode
+from minikafka.protocol.messages.describe_configs import ConfigSource
 from minikafka.protocol.types import TopicPartition
+from minikafka.runtime.errors import ConfigError
 from minikafka.web.console.views import words
 from minikafka.web.console.views.brokers import broker_of, brokers_of
+from minikafka.web.console.views.changes import BadField
+from minikafka.web.console.views.configs import config_rows
 from minikafka.web.console.views.groups import (
     Lags,
     group_of,
@@ -19,6 +30,8 @@ from minikafka.web.console.views.groups import (
     reset_command,
     reset_rows,
 )
+from minikafka.web.console.views.messages import LIMITS, question_of
+from minikafka.web.console.views.moves import moving_rows, plan_rows
 from minikafka.web.console.views.overview import Level, overview_of
 from minikafka.web.console.views.pages import ROWS, page_of
 from minikafka.web.console.views.partition import (
@@ -30,6 +43,11 @@ from minikafka.web.console.views.partition import (
 )
 from minikafka.web.console.views.quorum import LATE_MS, quorum_of
 from minikafka.web.console.views.topics import topic_of, topics_of
+from minikafka.web.console.views.transactions import (
+    pins_of,
+    transactions_of,
+    transactions_page,
+)
 
 from .values import NOW_MS, follower, partition, replica, sight, topic
 
@@ -282,3 +300,76 @@ def test_a_reset_shows_what_is_read_again_and_what_is_skipped() -> None:
     assert [bool(row.warning) for row in rows] == [False, True]
     command = reset_command("g", "offset", "60", "t", execute=True)
     assert command[-5:] == ("--topic", "t", "--to-offset", "60", "--execute")
+
+
+# -- messages, transactions, configs, moves
+
+
+def test_a_question_is_read_from_an_address_and_written_back() -> None:
+    asked = {"partition": "2", "from": "offset", "at": "7", "limit": "9999", "committed": "on"}
+    question = question_of("t", asked)
+    assert (question.partition, question.offset, question.limit) == (2, 7, max(LIMITS))
+    assert question_of("t", {k: str(v) for k, v in question.address().items()}) == question
+    assert question_of("t", {"from": "time", "at": "1970-01-01T00:00:01"}).time_ms == 1000
+    assert question_of("t", {"from": "time", "at": "5000"}).time_ms == 5000
+    for wrong in ({"from": "here"}, {"as": "yaml"}, {"partition": "x"}, {"limit": "many"}):
+        with pytest.raises(BadField):
+            question_of("t", wrong)
+    with pytest.raises(BadField):
+        assert question_of("t", {"at": "-1"}).offset
+    with pytest.raises(BadField):
+        assert question_of("t", {"at": "soon"}).time_ms
+
+
+def test_the_earliest_open_transaction_pins_its_partition() -> None:
+    listed = [TransactionListing("b", 1, 7, "Ongoing"), TransactionListing("a", 1, 8, "Empty")]
+    producers = {
+        WHERE: [
+            ActiveProducer(7, 0, 0, NOW_MS, None, 40),
+            ActiveProducer(9, 0, 0, NOW_MS, None, 30),
+            ActiveProducer(8, 0, 0, NOW_MS, None, None),
+        ],
+        TopicPartition("t", 1): [ActiveProducer(8, 0, 0, NOW_MS, None, None)],
+    }
+    (pin,) = pins_of(producers, {WHERE: 100}, listed)
+    assert (pin.where, pin.first_offset, pin.behind, pin.producer_id) == (WHERE, 30, 70, 9)
+    assert pin.transactional_id == ""
+    page = transactions_page(listed, "", 1)
+    found = {"b": TransactionDescription("b", 1, "Ongoing", 7, 0, 1000, NOW_MS - 2000, (WHERE,))}
+    rows = transactions_of(page, found, (pin,), NOW_MS).rows
+    assert [(row.transactional_id, row.open_ms, row.level) for row in rows] == [
+        ("b", 2000, "warn"),
+        ("a", None, ""),
+    ]
+
+
+def test_settings_that_differ_come_first_with_what_they_would_be() -> None:
+    default = ConfigSource.DEFAULT_CONFIG
+    entries = {
+        "a": ConfigEntry("a", "1", default, False, False),
+        "b": ConfigEntry(
+            "b", "2", ConfigSource.TOPIC_CONFIG, False, False, synonyms=(("b", "9", default),)
+        ),
+        "c": ConfigEntry("c", "x", ConfigSource.STATIC_BROKER_CONFIG, True, True),
+    }
+    rows = config_rows(entries, "", only_changed=False)
+    assert [(row.name, row.value, row.default) for row in rows] == [
+        ("b", "2", "9"),
+        ("c", "secret", words.UNKNOWN),
+        ("a", "1", words.UNKNOWN),
+    ]
+    assert [row.name for row in config_rows(entries, "", only_changed=True)] == ["b", "c"]
+    assert [row.name for row in config_rows(entries, "A", only_changed=False)] == ["a"]
+
+
+def test_a_plan_says_what_it_copies_and_moves_know_how_to_be_cancelled() -> None:
+    seen = sight(
+        topic("t", partition(0)),
+        moving={WHERE: Reassignment((1, 2, 3, 4), (3, 4), (1,))},
+    )
+    (row,) = moving_rows(seen)
+    assert (row.arrived, '"replicas":[1,2,3,4]' in row.cancel) == (1, True)
+    plan = plan_rows(seen, "t", (1, 2, 3), {WHERE: 100})
+    assert [(one.is_moved, one.size) for one in plan] == [(False, 0)]
+    with pytest.raises(ConfigError):
+        plan_rows(seen, "t", (1,), {})

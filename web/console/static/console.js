@@ -10,6 +10,20 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 });
 
+// A scan ends when its connection does.
+document.addEventListener("click", (event) => {
+  if (!event.target.closest("[data-stop]")) return;
+  const scan = document.getElementById("scan");
+  scan?._htmx?.sse?.abortController?.abort();
+  scan?.remove();
+  event.target.closest("[data-stop]").disabled = true;
+  document.getElementById("progress").prepend("Stopped. ");
+});
+document.addEventListener("htmx:sse:close", () => {
+  const stop = document.querySelector("[data-stop]");
+  if (stop) stop.disabled = true;
+});
+
 document.addEventListener("keydown", (event) => {
   const search = document.querySelector("[data-slash]");
   const typing = event.target.closest("input, textarea, select");

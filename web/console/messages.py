@@ -1,0 +1,120 @@
+"""The page of messages, and the stream that fills it."""
+
+from collections.abc import AsyncIterator
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from ...client.admin.admin import Admin
+from ...protocol.types import TopicPartition
+from ...runtime.errors import MinikafkaError
+from .desk import Desk, NotThere
+from .events import event
+from .forms import filled
+from .pages import Screen
+from .scan import Progress, scan
+from .views.changes import BadField
+from .views.filters import BadFilter
+from .views.messages import MessagesView, Question, question_of
+from .views.records import MOST_BYTES
+
+MOST_SCANS = 8
+"""Scans at a time; one more is asked to come back later."""
+
+
+async def show(desk: Desk, request: Request) -> Screen:
+    """Show what can be looked for, and begin to look where something was asked."""
+    topic: str = request.path_params["topic"]
+    found = (await desk.sight()).topics.get(topic)
+    if found is None:
+        raise NotThere(f"The cluster has no topic {topic}.")
+    indexes = tuple(one.partition for one in found.partitions)
+    wrong = ""
+    try:
+        question = question_of(topic, request.query_params)
+        _check(question)
+    except (BadField, BadFilter) as error:
+        wrong, question = str(error), Question(topic, filter=request.query_params.get("filter", ""))
+    view = MessagesView(question, indexes, wrong, not wrong)
+    return Screen("messages.html", f"Messages of {topic}", view, here="/topics")
+
+
+async def stream(desk: Desk, request: Request) -> AsyncIterator[bytes]:
+    """Give the events of a scan; HTTPException where it cannot begin."""
+    try:
+        question = question_of(request.path_params["topic"], request.query_params)
+        _check(question)
+    except (BadField, BadFilter) as error:
+        raise HTTPException(422, str(error)) from None
+    if desk.scans >= MOST_SCANS:
+        raise HTTPException(503, f"{MOST_SCANS} scans run at a time: stop one.")
+    return _events(desk, question)
+
+
+async def _events(desk: Desk, question: Question) -> AsyncIterator[bytes]:
+    desk.scans += 1
+    try:
+        async for progress in scan(desk.link, question):
+            yield event(desk.pages.part("found.html", progress=progress, question=question))
+            if desk.closing.is_set():
+                break
+    except MinikafkaError as error:
+        progress = Progress((), 0, 0, end=f"The scan ended: {error}")
+        yield event(desk.pages.part("found.html", progress=progress, question=question))
+    finally:
+        desk.scans -= 1
+    # Whoever hears this does not connect again.
+    yield event("over", "over")
+
+
+async def replay(desk: Desk, request: Request) -> Screen:
+    """Show the form that produces a record once more, filled with the record at an offset."""
+    topic: str = request.path_params["topic"]
+    where = TopicPartition(topic, request.path_params["partition"])
+    offset: int = request.path_params["offset"]
+
+    async def known(admin: Admin) -> bool:
+        found = (await admin.describe_topics([topic]))[topic]
+        return any(one.partition == where.partition for one in found.partitions)
+
+    if not await desk.link.ask(known):
+        raise NotThere(f"The cluster has no partition {where.partition} of {topic}.")
+    async with desk.link.consumer(**{"auto.offset.reset": "none"}) as consumer:
+        consumer.assign([where])
+        consumer.seek(where, offset)
+        records = await consumer.poll(5_000, 1)
+    if not records or records[0].offset != offset:
+        raise NotThere(f"{topic}-{where.partition} has no record at offset {offset}.")
+    (record,) = records
+    fields = {"topic": topic, "partition": str(where.partition)}
+    for name, data in (("key", record.key), ("value", record.value)):
+        form, text = _typed(data)
+        fields |= {name: text, f"{name}_form": form}
+    fields["headers"] = "\n".join(
+        f"{name}={(value or b'').decode(errors='replace')}" for name, value in record.headers
+    )
+    return filled(desk, "produce", fields)
+
+
+def _check(question: Question) -> None:
+    """Read every part of a question, so that what is wrong is said before a scan begins."""
+    assert question.match is None or callable(question.match)
+    if question.begin == "offset":
+        assert question.offset >= 0
+    if question.begin == "time":
+        assert question.time_ms is not None
+
+
+def _typed(data: bytes | None) -> tuple[str, str]:
+    """Write bytes as a form takes them."""
+    if data is None:
+        return "null", ""
+    if len(data) > MOST_BYTES:
+        raise NotThere(f"The record is too large for a form: {len(data)} bytes.")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return "hex", data.hex(" ")
+    # A browser would change these.
+    is_plain = "\r" not in text and all(one.isprintable() or one in "\n\t" for one in text)
+    return ("text", text) if is_plain else ("hex", data.hex(" "))

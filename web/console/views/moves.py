@@ -1,0 +1,124 @@
+"""Reassignments: those under way, and a plan for a topic with what it would copy. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ....client.admin.log_types import LogDirectory
+from ....client.cli.reassignment import Placement, propose, to_json
+from ....protocol.types import TopicPartition
+from .sight import Sight
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRow:
+    """A partition on the move."""
+
+    where: TopicPartition
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    isr: tuple[int, ...]
+    cancel: str
+    """The plan that cancels it."""
+
+    @property
+    def arrived(self) -> int:
+        """New replicas that are in sync already."""
+        return sum(broker in self.isr for broker in self.adding)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """A partition in a plan."""
+
+    where: TopicPartition
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    size: int | None
+    """Bytes that are copied; None where the leader's size is unknown."""
+
+    @property
+    def is_moved(self) -> bool:
+        """True where anything changes."""
+        return self.before != self.after
+
+
+@dataclass(frozen=True, slots=True)
+class MovesView:
+    """Reassignments as they are shown."""
+
+    moving: tuple[MoveRow, ...]
+    topic: str
+    brokers: str
+    wrong: str
+    plan: tuple[PlanRow, ...]
+    plan_text: str
+
+    @property
+    def copied(self) -> int | None:
+        """Bytes that the plan copies."""
+        sizes = [row.size for row in self.plan if row.is_moved]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+def moving_rows(sight: Sight) -> tuple[MoveRow, ...]:
+    """List the partitions on the move."""
+    rows = []
+    for where, one in sorted(sight.moving.items()):
+        topic = sight.topics.get(where.topic)
+        isr = (
+            next((p.isr for p in topic.partitions if p.partition == where.partition), ())
+            if topic
+            else ()
+        )
+        cancel = to_json({where: one.replicas})
+        rows.append(MoveRow(where, one.replicas, one.adding, one.removing, isr, cancel))
+    return tuple(rows)
+
+
+def placement_of(sight: Sight, topic: str) -> Placement:
+    """Give where the replicas of a topic are."""
+    return {
+        TopicPartition(topic, one.partition): one.replicas for one in sight.topics[topic].partitions
+    }
+
+
+def plan_rows(
+    sight: Sight, topic: str, brokers: tuple[int, ...], sizes: Mapping[TopicPartition, int]
+) -> tuple[PlanRow, ...]:
+    """Propose a placement on these brokers; ConfigError where they are too few."""
+    before = placement_of(sight, topic)
+    racks = {one.node_id: one.rack for one in sight.cluster.brokers if one.node_id in brokers}
+    after = propose(before, racks)
+    return tuple(
+        PlanRow(
+            where,
+            tuple(before[where]),
+            tuple(after[where]),
+            _copied(where, tuple(before[where]), tuple(after[where]), sizes),
+        )
+        for where in sorted(before)
+    )
+
+
+def _copied(
+    where: TopicPartition,
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    sizes: Mapping[TopicPartition, int],
+) -> int | None:
+    new = sum(broker not in before for broker in after)
+    return sizes[where] * new if where in sizes else None if new else 0
+
+
+def largest_sizes(
+    log_dirs: Mapping[int, Mapping[str, LogDirectory]], topic: str
+) -> dict[TopicPartition, int]:
+    """Give the size of each partition of a topic: that of its largest replica."""
+    sizes: dict[TopicPartition, int] = {}
+    for directories in log_dirs.values():
+        for directory in directories.values():
+            for where, replica in directory.replicas.items():
+                if where.topic == topic:
+                    sizes[where] = max(sizes.get(where, 0), replica.size)
+    return sizes

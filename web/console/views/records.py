@@ -1,0 +1,187 @@
+"""Records as people read them: JSON, MessagePack, Avro files, text, numbers, or hexadecimal.
+
+Pure, and bounded: at most `MOST_BYTES` of a value are decoded, whoever wrote it.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgpack
+
+from ....client.records import ConsumerRecord
+
+MOST_BYTES: Final = 65_536
+"""Bytes of a key or value that are shown; larger JSON is shown as text, cut."""
+BRIEF: Final = 240
+"""Characters of the line that stands for a value."""
+FORMS: Final = ("auto", "json", "msgpack", "text", "hex", "avro")
+_NUMBERS: Final = (4, 8)
+"""Kafka's serializers write integers and longs in so many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Bytes as text."""
+
+    form: str
+    """null, empty, json, msgpack, text, number, hex, avro."""
+    text: str
+    size: int
+    is_cut: bool = False
+
+    @property
+    def brief(self) -> str:
+        """One line of it."""
+        line = " ".join(self.text[: 2 * BRIEF].split())
+        return line if len(line) <= BRIEF else line[:BRIEF] + "\u2026"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRow:
+    """A record as it is shown."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: Text
+    value: Text
+    headers: tuple[tuple[str, Text], ...]
+
+
+Record = ConsumerRecord[bytes, bytes]
+
+
+def row_of(record: Record, form: str) -> RecordRow:
+    """Show a record, its value in this form."""
+    return RecordRow(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp_ms,
+        text_of(record.key, "key"),
+        text_of(record.value, form),
+        tuple((name, text_of(value)) for name, value in record.headers),
+    )
+
+
+def text_of(data: bytes | None, form: str = "auto") -> Text:
+    """Decode bytes; where they are not of the form that is wanted, show them in hexadecimal."""
+    if data is None:
+        return Text("null", "", 0)
+    if not data:
+        return Text("empty", "", 0)
+    for name in AUTOMATIC.get(form, (form,)):
+        decoder = DECODERS.get(name)
+        text = None if decoder is None else decoder(data)
+        if text is not None:
+            cut = text[:MOST_BYTES]
+            return Text(
+                name.removeprefix("auto "),
+                cut,
+                len(data),
+                len(cut) < len(text) or len(data) > MOST_BYTES,
+            )
+    return Text("hex", _hex(data), len(data), len(data) > MOST_BYTES)
+
+
+def json_of(data: bytes | None) -> Any:
+    """Parse a value that is JSON; None for any other, and for one that is too large or deep."""
+    if not data or len(data) > MOST_BYTES:
+        return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _json(data: bytes) -> str | None:
+    if data.lstrip()[:1] not in (b"{", b"["):
+        return None
+    found = json_of(data)
+    return None if found is None else _pretty(found)
+
+
+def _any_json(data: bytes) -> str | None:
+    found = json_of(data)
+    return None if found is None else _pretty(found)
+
+
+def _pretty(value: object) -> str | None:
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=2, default=_odd)
+    except (ValueError, RecursionError, TypeError):
+        return None
+
+
+def _odd(value: object) -> str:
+    """Write what MessagePack and Avro have and JSON has not."""
+    return value.hex(" ") if isinstance(value, bytes) else str(value)
+
+
+def _msgpack(data: bytes) -> str | None:
+    if len(data) > MOST_BYTES:
+        return None
+    try:
+        found = msgpack.unpackb(data, strict_map_key=False)
+    except (ValueError, RecursionError, msgpack.UnpackException):
+        return None
+    # Any ASCII letter is a MessagePack number: only what has parts is taken for it.
+    return _pretty(found) if isinstance(found, dict | list) else None
+
+
+def _avro(data: bytes) -> str | None:
+    if not data.startswith(b"Obj\x01") or len(data) > MOST_BYTES:
+        return None
+    try:
+        from io import BytesIO
+
+        from fastavro import reader
+    except ImportError:
+        return None
+    try:
+        return _pretty(list(reader(BytesIO(data))))
+    except (ValueError, TypeError, KeyError, IndexError, EOFError, RecursionError):
+        return None
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        text = data[:MOST_BYTES].decode()
+    except UnicodeDecodeError as error:
+        # The cut may have gone through a character.
+        if error.start < MOST_BYTES - 3 or len(data) <= MOST_BYTES:
+            return None
+        text = data[: error.start].decode()
+    odd = sum(not (one.isprintable() or one in "\r\n\t") for one in text)
+    return text if odd == 0 else None
+
+
+def _number(data: bytes) -> str | None:
+    return str(int.from_bytes(data, signed=True)) if len(data) in _NUMBERS else None
+
+
+def _any_text(data: bytes) -> str | None:
+    return data[:MOST_BYTES].decode(errors="replace")
+
+
+def _hex(data: bytes) -> str:
+    return data[: MOST_BYTES // 3].hex(" ")
+
+
+AUTOMATIC: Final = {
+    "auto": ("auto json", "avro", "auto text", "msgpack"),
+    "key": ("auto json", "auto text", "msgpack", "number"),
+}
+"""The forms that are tried in turn, for values and for keys: those are often numbers."""
+DECODERS: Final[dict[str, Callable[[bytes], str | None]]] = {
+    "auto json": _json,
+    "auto text": _text,
+    "avro": _avro,
+    "json": _any_json,
+    "msgpack": _msgpack,
+    "number": _number,
+    "text": _any_text,
+}

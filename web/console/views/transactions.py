@@ -1,0 +1,112 @@
+"""Transactions: those that are open, and on each partition the one that holds it back. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ....client.admin.transaction_types import (
+    ActiveProducer,
+    TransactionDescription,
+    TransactionListing,
+)
+from ....protocol.types import TopicPartition
+from .pages import Page, page_of
+
+OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+LEVELS = {"Ongoing": "note", "PrepareCommit": "warn", "PrepareAbort": "warn"}
+Producers = Mapping[TopicPartition, Sequence[ActiveProducer]]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRow:
+    """A transactional id."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    coordinator_id: int
+    open_ms: int | None
+    timeout_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+
+    @property
+    def level(self) -> str:
+        """The state's weight; one open for longer than its timeout is a warning."""
+        if self.open_ms is not None and self.timeout_ms and self.open_ms > self.timeout_ms:
+            return "warn"
+        return LEVELS.get(self.state, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A partition whose last stable offset is held back by an open transaction."""
+
+    where: TopicPartition
+    first_offset: int
+    behind: int | None
+    """Offsets up to the log's end that readers of committed records wait for."""
+    producer_id: int
+    transactional_id: str
+    """Empty where no coordinator knows the producer: the transaction hangs."""
+    last_ms: int
+    """When the producer last wrote there, wall clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionsView:
+    """Transactions as they are shown."""
+
+    page: Page[TransactionListing]
+    rows: tuple[TransactionRow, ...]
+    pins: tuple[Pin, ...]
+
+
+def transactions_page(
+    listed: Sequence[TransactionListing], query: str, number: int
+) -> Page[TransactionListing]:
+    """Cut a page out of the transactional ids, those with an open transaction first."""
+    ordered = sorted(listed, key=lambda one: (one.state not in OPEN, one.transactional_id))
+    return page_of(ordered, query, number, lambda one: one.transactional_id)
+
+
+def pins_of(
+    producers: Producers, ends: Mapping[TopicPartition, int], listed: Sequence[TransactionListing]
+) -> tuple[Pin, ...]:
+    """Find the earliest open transaction of each partition: the one that pins it."""
+    names = {one.producer_id: one.transactional_id for one in listed}
+    pins = []
+    for where, found in producers.items():
+        starts = [
+            (one.transaction_start_offset, one)
+            for one in found
+            if one.transaction_start_offset is not None
+        ]
+        if starts:
+            first, one = min(starts, key=lambda each: each[0])
+            behind = ends[where] - first if where in ends else None
+            name = names.get(one.producer_id, "")
+            pins.append(Pin(where, first, behind, one.producer_id, name, one.last_timestamp_ms))
+    return tuple(sorted(pins, key=lambda pin: (-(pin.behind or 0), pin.where)))
+
+
+def transactions_of(
+    page: Page[TransactionListing],
+    described: Mapping[str, TransactionDescription],
+    pins: tuple[Pin, ...],
+    now_ms: int,
+) -> TransactionsView:
+    """Show the transactional ids of a page, and what is pinned."""
+
+    def row(one: TransactionListing) -> TransactionRow:
+        found = described.get(one.transactional_id)
+        start = found.start_ms if found else None
+        return TransactionRow(
+            one.transactional_id,
+            found.state if found else one.state,
+            one.producer_id,
+            one.coordinator_id,
+            None if start is None else max(now_ms - start, 0),
+            found.timeout_ms if found else None,
+            found.partitions if found else (),
+        )
+
+    return TransactionsView(page, tuple(map(row, page.rows)), pins)
