@@ -14,6 +14,7 @@ from typing import NoReturn
 import click
 
 from ..runtime.errors import ConfigError, MinikafkaError
+from .console_process import ConsoleProcess
 from .daemons import DaemonFailed, NotReadyInTime
 from .local_cluster import STOP_SECONDS, LocalCluster
 
@@ -21,6 +22,7 @@ RESTART_SECONDS = 1.0
 READY_SECONDS = 600.0
 PROGRESS_SECONDS = 5.0
 FOREVER_SECONDS = 3600.0
+CONSOLE_PORT = 8090
 CONTROLLER_COUNTS = (1, 3, 5)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -50,12 +52,23 @@ class StopAsked(BaseException):
     help="Directory of the cluster; an existing one is reopened with its data. "
     "[default: a temporary one, removed in the end]",
 )
+@click.option(
+    "--console",
+    "console_port",
+    is_flag=False,
+    flag_value=CONSOLE_PORT,
+    type=click.IntRange(0, 65_535),
+    metavar="[PORT]",
+    help=f"Show the cluster in the browser, at this port; {CONSOLE_PORT} if none is named, "
+    "0 picks a free one.",
+)
 @click.option("--restart", is_flag=True, help="Bring back a daemon that died, after one second.")
 def up(
     brokers: int | None,
     controllers: int | None,
     port: int | None,
     data: Path | None,
+    console_port: int | None,
     restart: bool,
 ) -> None:
     """Run a local cluster of real processes in the foreground.
@@ -68,6 +81,7 @@ def up(
     minikafka up
     minikafka up --brokers 1 --port 0
     minikafka up --data /tmp/demo --controllers 3 --restart
+    minikafka up --console
     """
     if controllers is not None and controllers not in CONTROLLER_COUNTS:
         why = "1, 3 or 5: an even number bears no more failures than the odd one below it"
@@ -79,7 +93,7 @@ def up(
     _on_signals(_ask_to_stop)
     code = 0
     try:
-        _run(cluster, restart)
+        _run(cluster, restart, console_port)
     except StopAsked:
         pass
     except ConfigError as error:
@@ -91,7 +105,7 @@ def up(
     raise click.exceptions.Exit(max(code, _stop(cluster, quiet=code > 0)))
 
 
-def _run(cluster: LocalCluster, restart: bool) -> NoReturn:
+def _run(cluster: LocalCluster, restart: bool, console_port: int | None) -> NoReturn:
     started = time.monotonic()
     cluster.launch()
     nodes = cluster.layout
@@ -105,7 +119,14 @@ def _run(cluster: LocalCluster, restart: bool) -> NoReturn:
         if node.metrics is not None:
             _say(f"metrics of {node.name}: http://{node.metrics}/metrics")
     _say(f"started in {time.monotonic() - started:.1f} s; Ctrl-C stops")
-    _supervise(cluster, restart)
+    if console_port is None:
+        _supervise(cluster, restart)
+    console = ConsoleProcess.start(cluster.bootstrap, console_port)
+    try:
+        _say(f"console: {console.address}")
+        _supervise(cluster, restart)
+    finally:
+        console.stop()
 
 
 def _wait_until_ready(cluster: LocalCluster, deadline: float) -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from minikafka import Admin, Consumer, NewTopic, Producer, TopicPartition
 from minikafka.deploy.layout import Layout
 
+from ..support.cluster import wait_until
 from .test_local_cluster import alive, wait_until_gone
 
 pytestmark = pytest.mark.slow
@@ -230,3 +232,23 @@ def test_a_directory_in_use_is_one_line_at_once(tmp_path: Path) -> None:
         f"minikafka up: data={tmp_path}: another cluster runs there "
         f"(launched by process {process.pid})\n"
     )
+
+
+def test_the_console_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    flags = ("--port", "0", "--brokers", "1", "--console", "0")
+    with up(tmp_path, *flags) as (process, _):
+        assert process.stderr is not None
+        said = (line.partition("console: ") for line in process.stderr)
+        address = next(rest.strip() for _, colon, rest in said if colon)
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            assert b"Everything is in order." in answer.read()
+        process.kill()
+
+    def is_gone() -> bool:
+        try:
+            urllib.request.urlopen(address, timeout=30).close()
+        except urllib.error.URLError:
+            return True
+        return False
+
+    assert wait_until(is_gone)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from ...client.admin.admin import Admin
-from ...client.admin.config_types import ConfigResource
+from ...client.admin.config_types import ConfigEntry, ConfigResource
 from ...client.admin.group_types import GroupDescription
 from ...client.admin.topic_types import PartitionDescription, TopicDescription
 from ...client.admin.transaction_types import (
@@ -172,6 +172,17 @@ async def lags(admin: Admin, group_ids: Iterable[str]) -> dict[str, Lags]:
 
     await asyncio.gather(*map(one, group_ids))
     return found
+
+
+async def group_with_lags(admin: Admin, group_id: str) -> tuple[GroupDescription | None, Lags]:
+    """Describe a group, and what it has left to read."""
+    found = await group(admin, group_id)
+    return found, {} if found is None else (await lags(admin, [group_id])).get(group_id, {})
+
+
+async def configs(admin: Admin, resource: ConfigResource) -> dict[str, ConfigEntry]:
+    """Give the settings of a topic, a broker, or all brokers."""
+    return (await admin.describe_configs([resource]))[resource]
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ MISSING = "the console needs its extra: pip install 'minikafka[console]' ({error
     metavar="NAME",
     help="A name that browsers call this console by, beside localhost; may be given again.",
 )
+@click.option("--until-input-ends", is_flag=True, hidden=True)
 @click.option("--allow-changes", is_flag=True, help="Let visitors change the cluster.")
 def console(
     bootstrap: str,
@@ -47,6 +48,7 @@ def console(
     host: str,
     port: int,
     host_names: tuple[str, ...],
+    until_input_ends: bool,
     allow_changes: bool,
 ) -> None:
     """Show a cluster in the browser: health, topics, replication live, messages, groups.
@@ -64,4 +66,5 @@ def console(
     except ImportError as error:
         raise click.ClickException(MISSING.format(error=error)) from error
     settings = client_settings(bootstrap, command_config, command_properties)
-    run(serve(settings, Listening(host, port, host_names), allow_changes=allow_changes))
+    where = Listening(host, port, host_names)
+    run(serve(settings, where, allow_changes=allow_changes, until_input_ends=until_input_ends))

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...client.admin.admin import Admin
 from ...protocol.types import TopicPartition
 from ...runtime.errors import MinikafkaError
 from ...runtime.runtime import Runtime
@@ -49,11 +48,7 @@ class Desk:
 
     async def sight(self) -> Sight:
         """Look at the cluster, or use what another tab has seen a moment ago."""
-
-        async def ask(admin: Admin) -> Sight:
-            return await asking.sight(admin, self.link.runtime)
-
-        return await self.link.shared("sight", SIGHT_MS, ask)
+        return await self.link.shared(SIGHT_MS, asking.sight, self.link.runtime)
 
 
 def desk_for(

@@ -7,7 +7,7 @@ drawn meanwhile. A cluster that is away costs each screen one sentence.
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from ...client.admin.admin import Admin
 from ...client.config import ConsumerConfig, ProducerConfig
@@ -16,6 +16,7 @@ from ...client.producer.producer import Producer
 from ...runtime.config import settings_of
 from ...runtime.runtime import Runtime
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Ask = Callable[[Admin], Coroutine[Any, Any, T]]
 Reach = Callable[[Mapping[str, str], Runtime], Coroutine[Any, Any, Admin]]
@@ -93,16 +94,23 @@ class Link:
         elif starting is not None and starting.exception() is None:
             await starting.result().close()
 
-    async def shared(self, key: object, age_ms: int, ask: Ask[T]) -> T:
-        """Give the answer to a question that another tab may have put as well.
+    async def shared(
+        self,
+        age_ms: int,
+        ask: Callable[Concatenate[Admin, P], Coroutine[Any, Any, T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Give the answer of `ask(admin, *args)`, which another tab may have asked as well.
 
         An answer, or an error, is used until it is `age_ms` old, longer where it was dear. The
         first question reaches the cluster: BootstrapError where that takes too long.
         """
-        now_ms = self.runtime.monotonic_ms()
+        key, now_ms = (ask, args), self.runtime.monotonic_ms()
         found = self._answers.pop(key, None)
         if found is None or not found.is_fresh(now_ms, age_ms):
-            task = asyncio.get_running_loop().create_task(self._asked(ask), name=f"ask {key}")
+            question = self._asked(lambda admin: ask(admin, *args, **kwargs))
+            task = asyncio.get_running_loop().create_task(question, name=ask.__name__)
             found = new = _Answer(task, now_ms)
             task.add_done_callback(lambda _: new.on_done(self.runtime.monotonic_ms()))
         self._answers[key] = found

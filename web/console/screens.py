@@ -6,9 +6,6 @@ from typing import Final
 from starlette.requests import Request
 
 from ...client.admin.admin import Admin
-from ...client.admin.config_types import ConfigEntry
-from ...client.admin.group_types import GroupDescription
-from ...client.admin.transaction_types import TransactionDescription
 from ...protocol.messages.describe_configs import ResourceType
 from ...protocol.types import TopicPartition
 from . import asking
@@ -18,7 +15,7 @@ from .pages import Screen
 from .views.brokers import LogDirs, broker_of, brokers_of
 from .views.changes import resource_flags
 from .views.configs import ConfigsView, config_rows
-from .views.groups import Lags, group_of, groups_of, groups_page
+from .views.groups import group_of, groups_of, groups_page
 from .views.overview import overview_of
 from .views.partition import partition_of
 from .views.quorum import quorum_of
@@ -79,7 +76,8 @@ async def topic(desk: Desk, request: Request) -> Screen:
     if found is None:
         raise NotThere(f"The cluster has no topic {name}.")
     led = [one.partition for one in found.partitions[:MOST_PARTITIONS] if one.leader_id >= 0]
-    starts, ends = await _bounds(desk, name, led)
+    partitions = tuple(TopicPartition(name, index) for index in led)
+    starts, ends = await desk.link.shared(BOUNDS_MS, asking.bounds, partitions)
     view = topic_of(sight, name, starts, ends)
     return Screen("topic.html", name, view, refresh_ms=SIGHT_MS, here="/topics")
 
@@ -89,11 +87,7 @@ async def partition(desk: Desk, request: Request) -> Screen:
     name: str = request.path_params["topic"]
     index: int = request.path_params["partition"]
     where = TopicPartition(name, index)
-
-    async def ask(admin: Admin) -> asking.PartitionSight:
-        return await asking.partition(admin, where)
-
-    found = await desk.link.shared(("partition", where), REPLICAS_MS, ask)
+    found = await desk.link.shared(REPLICAS_MS, asking.partition, where)
     if found is None:
         raise NotThere(f"The cluster has no partition {index} of a topic {name}.")
     view = partition_of(where, *found, desk.ends.get(where))
@@ -104,27 +98,17 @@ async def partition(desk: Desk, request: Request) -> Screen:
 
 async def groups(desk: Desk, request: Request) -> Screen:
     """List groups, one page of them with what they have left to read."""
-    every = await desk.link.shared("groups", GROUPS_MS, lambda admin: admin.list_groups())
+    every = await desk.link.shared(GROUPS_MS, Admin.list_groups)
     page = groups_page(every, request.query_params.get("q", ""), page_number(request))
     names = tuple(one.group_id for one in page.rows)
-
-    async def ask(admin: Admin) -> dict[str, Lags]:
-        return await asking.lags(admin, names)
-
-    view = groups_of(page, await desk.link.shared(("lags", names), GROUPS_MS, ask))
+    view = groups_of(page, await desk.link.shared(GROUPS_MS, asking.lags, names))
     return Screen("groups.html", "Groups", view, refresh_ms=GROUPS_MS, here="/groups")
 
 
 async def group(desk: Desk, request: Request) -> Screen:
     """Show one group: partitions, lag, members."""
     group_id: str = request.path_params["group"]
-
-    async def ask(admin: Admin) -> tuple[GroupDescription | None, Lags]:
-        found = await asking.group(admin, group_id)
-        lags = {} if found is None else await asking.lags(admin, [group_id])
-        return found, lags.get(group_id, {})
-
-    found, lags = await desk.link.shared(("group", group_id), GROUP_MS, ask)
+    found, lags = await desk.link.shared(GROUP_MS, asking.group_with_lags, group_id)
     if found is None:
         raise NotThere(f"The cluster has no group {group_id}.")
     view = group_of(found, lags)
@@ -133,15 +117,11 @@ async def group(desk: Desk, request: Request) -> Screen:
 
 async def transactions(desk: Desk, request: Request) -> Screen:
     """List transactional ids, and which transaction holds readers back on which partition."""
-    sight = await desk.link.shared("transactions", GROUPS_MS, asking.transactions)
+    sight = await desk.link.shared(GROUPS_MS, asking.transactions)
     page = transactions_page(sight.listed, request.query_params.get("q", ""), page_number(request))
     pins = pins_of(sight.producers, sight.ends, sight.listed)
     names = tuple(one.transactional_id for one in page.rows)
-
-    async def ask(admin: Admin) -> dict[str, TransactionDescription]:
-        return await asking.described_transactions(admin, names)
-
-    described = await desk.link.shared(("transactions", names), GROUPS_MS, ask)
+    described = await desk.link.shared(GROUPS_MS, asking.described_transactions, names)
     view = transactions_of(page, described, pins, desk.link.runtime.wall_ms())
     return Screen(
         "transactions.html", "Transactions", view, refresh_ms=GROUPS_MS, here="/transactions"
@@ -159,11 +139,7 @@ async def configs(desk: Desk, request: Request) -> Screen:
         raise NotThere(f"The cluster has no topic {resource.name}.")
     if resource.type is ResourceType.BROKER and resource.name and int(resource.name) not in brokers:
         raise NotThere(f"The cluster has no broker {resource.name} in service.")
-
-    async def ask(admin: Admin) -> dict[str, ConfigEntry]:
-        return (await admin.describe_configs([resource]))[resource]
-
-    entries = await desk.link.shared(("configs", owner), GROUPS_MS, ask)
+    entries = await desk.link.shared(GROUPS_MS, asking.configs, resource)
     only, query = asked.get("only", "") == "changed", asked.get("q", "")
     rows = config_rows(entries, query, only_changed=only)
     changed = sum(not one.is_default for one in entries.values())
@@ -190,18 +166,4 @@ def page_number(request: Request) -> int:
 
 async def log_dirs(desk: Desk, broker_ids: Iterable[int]) -> LogDirs:
     """Describe the directories of brokers, or use what another tab has seen."""
-    wanted = tuple(broker_ids)
-
-    async def ask(admin: Admin) -> LogDirs:
-        return await asking.log_dirs(admin, wanted)
-
-    return await desk.link.shared(("log dirs", wanted), LOG_DIRS_MS, ask)
-
-
-async def _bounds(desk: Desk, topic: str, indexes: list[int]) -> asking.Bounds:
-    partitions = [TopicPartition(topic, index) for index in indexes]
-
-    async def ask(admin: Admin) -> asking.Bounds:
-        return await asking.bounds(admin, partitions)
-
-    return await desk.link.shared(("bounds", topic, len(indexes)), BOUNDS_MS, ask)
+    return await desk.link.shared(LOG_DIRS_MS, asking.log_dirs, tuple(broker_ids))

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import signal
 import socket
 import sys
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Final, NamedTuple
 
 import uvicorn
 
+from ...client.cli.lines import read_lines
 from ...client.config import AdminConfig, configured
 from ...runtime.errors import MinikafkaError
 from ...runtime.runtime import SystemRuntime
@@ -32,8 +34,17 @@ class Listening(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-async def serve(settings: Mapping[str, str], where: Listening, *, allow_changes: bool) -> int:
-    """Serve until a signal; print one `ready` line. MinikafkaError if the address is taken."""
+async def serve(
+    settings: Mapping[str, str],
+    where: Listening,
+    *,
+    allow_changes: bool,
+    until_input_ends: bool = False,
+) -> int:
+    """Serve until a signal; print one `ready` line. MinikafkaError if the address is taken.
+
+    `until_input_ends`: whoever started the console holds its standard input, and may be killed.
+    """
     configured(AdminConfig, None, dict(settings))  # a wrong setting is said here, not on a page
     listener = _listen(where)
     host, port, *_ = listener.getsockname()
@@ -56,8 +67,17 @@ async def serve(settings: Mapping[str, str], where: Listening, *, allow_changes:
     print(f"ready http://{shown}:{port}/", flush=True)
     what = "changes are allowed" if allow_changes else "read-only"
     print(f"shows {desk.link.bootstrap}, {what}; Ctrl-C stops", file=sys.stderr, flush=True)
-    await _Server(config, desk.closing).serve(sockets=[listener])
+    server = _Server(config, desk.closing)
+    if until_input_ends:
+        desk.link.runtime.spawn(_end_with_input(server), "input")
+    await server.serve(sockets=[listener])
     return 0
+
+
+async def _end_with_input(server: "_Server") -> None:
+    async for _ in read_lines(sys.stdin.fileno()):
+        pass
+    server.handle_exit(signal.SIGTERM, None)
 
 
 class _Server(uvicorn.Server):

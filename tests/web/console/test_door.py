@@ -147,18 +147,18 @@ async def test_tabs_share_a_question_and_ask_again_when_it_is_old() -> None:
     async def reach(*_: object) -> Any:
         return NoAdmin()
 
-    async def ask(admin: object) -> int:
+    async def ask(admin: object, other: int = 0) -> int:
         asked.append(admin)
         await asyncio.sleep(0)
         return len(asked)
 
     link = Link(SystemRuntime("test"), SETTINGS, reach)
-    both = await asyncio.gather(*(link.shared("k", 60_000, ask) for _ in range(2)))
+    both = await asyncio.gather(*(link.shared(60_000, ask) for _ in range(2)))
     assert both == [1, 1]
-    assert await link.shared("k", 60_000, ask) == 1
+    assert await link.shared(60_000, ask) == 1
     link.forget()
-    assert await link.shared("k", 60_000, ask) == 2
-    assert await link.shared("other", 60_000, ask) == 3
+    assert await link.shared(60_000, ask) == 2
+    assert await link.shared(60_000, ask, 1) == 3
     await link.close()
 
 

@@ -63,11 +63,6 @@ def clock(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S")
 
 
-def percent(part: int, whole: int) -> str:
-    """Write a share: 12 %."""
-    return UNKNOWN if whole <= 0 else f"{100 * part / whole:.0f} %"
-
-
 def plural(count: int, noun: str, several: str = "") -> str:
     """Write a count with its noun: 1 topic, 2 topics."""
     return f"{number(count)} {noun if count == 1 else several or noun + 's'}"
