@@ -1,4 +1,4 @@
-"""The console in a real browser: each screen, a broker that dies in view, a thousand topics."""
+"""The console in a real browser: every screen, messages, changes, a thousand topics."""
 
 import contextlib
 import subprocess
@@ -23,6 +23,8 @@ CHROMIUM = next((path for path in map(Path, ("/usr/bin/chromium",)) if path.exis
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.processes,
+    # A browser that hangs fails its test, not the whole run.
+    pytest.mark.timeout(180, method="signal"),
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt install chromium)"),
 ]
 SOON_MS = 30_000
@@ -141,21 +143,6 @@ def test_a_change_shows_its_command_as_it_is_typed(page: "Page", cluster: Cluste
         page.locator("#p0 th a").click()
         expect_text(page, "Every replica is in sync.")
         playwright.expect(page.locator("#lag-chart canvas")).to_have_count(1)
-
-
-def test_a_broker_that_dies_is_seen_to_die_and_to_come_back(page: "Page", tmp_path: Path) -> None:
-    with Cluster(tmp_path, brokers=3) as one:
-        one.start()
-        with Admin(one.bootstrap) as admin:
-            admin.create_topics([NewTopic("t", assignments={0: [1, 2, 3]})])
-        with console(one.bootstrap) as address:
-            page.goto(f"{address}/topics/t/0")
-            expect_text(page, "Broker 1 leads. Every replica is in sync.")
-            one.broker(1).kill()
-            expect_text(page, "Broker 2 leads. Not in sync: 1.")
-            playwright.expect(page.locator("#replica-1")).to_contain_text("NETWORK_EXCEPTION")
-            one.broker(1).start()
-            expect_text(page, "Broker 2 leads. Every replica is in sync.")
 
 
 def test_a_thousand_topics_are_pages_that_can_be_searched(page: "Page", tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ function plot() {
     const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid } };
     chart = new uPlot({
       width: place.clientWidth, height: 190, padding: [8, 8, 0, 0],
-      scales: { y: { range: (_, low, high) => [0, Math.max(high ?? 0, 10)] } },
+      scales: { y: { range: (_, low, high) => [0, Number.isFinite(high) ? Math.max(high, 10) : 10] } },
       axes: [axis, { ...axis, size: 64 }],
       series: [{}, ...brokers.map((one, index) => ({ label: `broker ${one}`, stroke: shades[index % shades.length], width: 2, points: { show: false } }))],
     }, data, place);
