@@ -1,6 +1,6 @@
-"""Checks of a voter's requests that come before anything else is looked at.
+"""Checks of another controller's request, made before the request is handled.
 
-A refusal names its exact error. The order is: cluster, sender, receiver, epoch; who belongs to
+A refusal names its exact error. The order is: cluster, sender, receiver, epoch, so that a node of
 another cluster learns nothing of this one's epochs.
 """
 
@@ -12,7 +12,7 @@ from ...protocol.errors import ErrorCode
 from .voters import Voters
 
 EPOCH_MAX: Final = (1 << 31) - (1 << 24)
-"""The latest epoch that a node enters: records have 31 bits for theirs."""
+"""The latest epoch that a node enters; a record batch has 31 bits for its epoch."""
 _EPOCHS_AT_LEAST: Final = 1 << 24
 _SINCE_MS: Final = 1_577_836_800_000
 """The beginning of 2020, before which there was no cluster."""
@@ -20,14 +20,14 @@ _SINCE_MS: Final = 1_577_836_800_000
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not looked at any further."""
+    """The error that answers a request which fails a check."""
 
     error: ErrorCode
     detail: str
 
 
 def wrong_cluster(mine: str | None, theirs: str | None) -> Refusal | None:
-    """Two nodes that know their cluster must know the same."""
+    """Refuse another cluster's node. A node that does not know its cluster yet is accepted."""
     if mine is None or theirs is None or mine == theirs:
         return None
     detail = f"this controller belongs to cluster {mine}, not to {theirs}"
@@ -35,7 +35,7 @@ def wrong_cluster(mine: str | None, theirs: str | None) -> Refusal | None:
 
 
 def wrong_sender(voters: Voters, sender: VoterKey) -> Refusal | None:
-    """Only voters vote and lead, and only from the disk that they are known by."""
+    """Refuse a sender that is no voter, or that is on another disk than the one known."""
     who = sender.voter_id
     if who not in voters.ids:
         detail = f"node {who} is not in this controller's controller.quorum.voters"
@@ -47,7 +47,7 @@ def wrong_sender(voters: Voters, sender: VoterKey) -> Refusal | None:
 
 
 def wrong_receiver(me: VoterKey, asked: VoterKey) -> Refusal | None:
-    """Refuse a request for another voter, or for one that had our id on another disk."""
+    """Refuse a request for another voter, or for a voter with our id on another disk."""
     if asked.voter_id != me.voter_id:
         detail = f"this is node {me.voter_id}, not {asked.voter_id}"
         return Refusal(ErrorCode.INCONSISTENT_VOTER_SET, detail)
@@ -58,7 +58,7 @@ def wrong_receiver(me: VoterKey, asked: VoterKey) -> Refusal | None:
 
 
 def forgotten(me: VoterKey, abstains: bool) -> Refusal | None:
-    """A voter that has forgotten what it voted must not vote as if it never had."""
+    """Refuse every vote if this voter has lost its state: it could vote twice in one epoch."""
     if not abstains:
         return None
     detail = f"voter {me.voter_id} has forgotten what it voted: it abstains"
@@ -66,24 +66,24 @@ def forgotten(me: VoterKey, abstains: bool) -> Refusal | None:
 
 
 def old_epoch(mine: int, theirs: int) -> Refusal | None:
-    """The sender has not heard of the present epoch."""
+    """Refuse a request of an epoch before ours."""
     if theirs >= mine:
         return None
     return Refusal(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {theirs} is over, it is {mine}")
 
 
 def epoch_limit(wall_ms: int) -> int:
-    """The latest epoch that any cluster can have come to by then.
+    """Return the latest epoch that any cluster can have reached at this wall-clock time.
 
-    One election in every second since 2020: no cluster has had so many, and one that somebody
-    pushed there goes on from it, an election a second. By what this node itself knows it could not
-    be said: a voter may have been away for years. A clock that is wrong leaves 2^24.
+    It allows one election per second since 2020, and at least 2^24 in case the clock is wrong. A
+    cluster that somebody pushed to the limit can still hold an election a second. This node's own
+    epoch is no bound, because a voter may have been away for years.
     """
     return min(max((wall_ms - _SINCE_MS) // 1000, _EPOCHS_AT_LEAST), EPOCH_MAX)
 
 
 def implausible(epoch: int, limit: int) -> Refusal | None:
-    """An epoch that elections have not led to, and from which none would lead on."""
+    """Refuse an epoch above the limit, which no elections can have led to."""
     if epoch <= limit:
         return None
     detail = f"epoch {epoch} is none that elections can have led to by now ({limit})"

@@ -1,7 +1,7 @@
-"""The effects of the quorum's state machine: values, carried out by its driver in their order.
+"""The effects of the quorum's state machine: values that its driver carries out in their order.
 
-`SaveState` holds up everything after it until the state is stable: a vote is on disk before it is
-answered, and an epoch before it is used. Nothing here is carried out by the machine itself.
+`SaveState` holds up every later effect until the state is stable: a vote is on disk before it is
+answered, and an epoch before it is used. The machine itself carries out none of them.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class SaveState:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Ask another voter; report the answer, or that there was none."""
+    """Send a request to another voter; report its answer, or that none came."""
 
     to: int
     request: Request[Any]
@@ -37,7 +37,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerWithRecords:
-    """Read records, then answer with them, unless this node does not lead the epoch any more."""
+    """Read records and answer with them, or with an error if the epoch's lead is lost meanwhile."""
 
     ticket: int
     answer: QuorumLogFetched
@@ -48,21 +48,21 @@ class AnswerWithRecords:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Write a leader's records at the end of the log and flush them."""
+    """Write the records received from the leader at the end of the log and flush them."""
 
     records: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Cut the log: the cut part was never committed."""
+    """Cut the log at `offset`; the part that is cut off was never committed."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class LoadSnapshot:
-    """Get the snapshot from the leader and let the log begin at its end."""
+    """Fetch the snapshot from the leader and begin the log at the snapshot's end."""
 
     leader_id: int
     snapshot: SnapshotId
@@ -70,21 +70,21 @@ class LoadSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Elected:
-    """This node leads."""
+    """This node has been elected leader of `epoch`."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class Deposed:
-    """This node leads no more; its records that are not written yet must not be written."""
+    """This node no longer leads; its records that are not written yet must not be written."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderChanged:
-    """Another one leads, or it is no longer or at last known who does."""
+    """The known leader has changed: another node leads, or none is known, or one is known now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something odd that an operator should read, once for each `key`."""
+    """A warning for the operator, which is logged once for each `key`."""
 
     key: str
     text: str
@@ -122,5 +122,5 @@ LogEffect: TypeAlias = (
     | Committed
     | Failed
 )
-"""The effects on the log and on its users: `RaftQuorum` carries them out."""
+"""The effects on the log and on the controller that uses it: `RaftQuorum` carries them out."""
 QuorumEffect: TypeAlias = ErrandEffect | LogEffect

@@ -1,8 +1,8 @@
-"""Runs the errands of the quorum's state machine: its saves, questions, answers and its clock.
+"""Carries out effects of the quorum's state machine: saves, requests, answers; and keeps its timer.
 
 Effects are carried out in their order, and a `SaveState` holds up all that follow it, whichever
-input they came from: nothing leaves this node before what it rests on is stable. What concerns the
-log, or who leads, is handed on.
+input they came from: no message leaves this node before the state behind it is stable. Effects on
+the log, and changes of the leader, are passed on to `RaftQuorum`.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ from .peers import Peer, PeerEvents
 from .quorum_state import QuorumState, write_quorum_state
 
 NOTED_MAX: Final = 1000
-"""Oddities remembered as logged: a forger of ids has as many as he likes."""
+"""The number of warnings remembered as logged; a bound, because a sender can invent ids."""
 
 log = logging.getLogger(__name__)
 
 
 class Errands:
-    """Between one state machine and the world."""
+    """The driver of one state machine: feeds it its inputs and carries out its effects."""
 
     def __init__(
         self,
@@ -46,10 +46,10 @@ class Errands:
         data_directory: str,
         carry_out: Callable[[e.LogEffect], None],
     ) -> None:
-        """`carry_out` gets what is not done here, `Failed` among it."""
+        """Hand the effects on the log and the leader to `carry_out`, `Failed` among them."""
         self.peers: dict[int, Peer] = {}
         self.is_over = False
-        """True if nothing is carried out any more."""
+        """True if no effect is carried out any more."""
         self._runtime = runtime
         self._node = node
         self._data_directory = data_directory
@@ -63,7 +63,7 @@ class Errands:
         self._noted: dict[str, None] = {}
 
     def start(self, endpoints: Mapping[int, Endpoint]) -> None:
-        """Connect to the other voters, and let the machine begin."""
+        """Connect to the other voters and start the machine."""
         node = self._node
         events = PeerEvents(
             self._hello,
@@ -79,7 +79,7 @@ class Errands:
         self.take(node.on_started(self.now_ms()))
 
     async def close(self) -> None:
-        """End everything that is under way."""
+        """Cancel the timer and the tasks, and close the connections."""
         self.is_over = True
         if self._timer is not None:
             self._timer.cancel()
@@ -88,11 +88,11 @@ class Errands:
             await peer.close()
 
     def now_ms(self) -> int:
-        """The time of the machine, in ms."""
+        """The monotonic time in ms, by which the machine reckons."""
         return self._runtime.monotonic_ms()
 
     def spawn(self, coro: Coroutine[Any, Any, None], name: str) -> None:
-        """Start a task that ends with us."""
+        """Start a task that `close` ends."""
         task = self._runtime.spawn(coro, name)
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
@@ -121,13 +121,13 @@ class Errands:
             self._tickets.pop(ticket, None)
 
     def give(self, ticket: int, answer: object) -> None:
-        """Answer the request of this ticket, if anybody still waits."""
+        """Answer the request of this ticket, if its caller still waits."""
         future = self._tickets.pop(ticket, None)
         if future is not None and not future.done():
             future.set_result(answer)
 
     def take(self, effects: Sequence[e.QuorumEffect]) -> None:
-        """Carry them out after those before them, now if nothing holds them up."""
+        """Carry out the effects after earlier ones: at once, if no save holds them up."""
         self._effects.extend(effects)
         self._work()
         self._set_timer()
@@ -165,7 +165,7 @@ class Errands:
 
     async def _save(self, state: QuorumState) -> None:
         while True:
-            # With files of their own: a log that cannot be written now is no reason to fail.
+            # With `Files` of its own: a failure of the log's files must not fail this write.
             files = Files(self._runtime.fs, self._data_directory.rpartition("/")[0])
             try:
                 await write_quorum_state(files, self._data_directory, state)

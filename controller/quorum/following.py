@@ -1,8 +1,8 @@
 """A follower's part: the next fetch, and the effect of an answer on the log.
 
-Pure. One fetch is under way at a time. It names the end of what is stable here, so it is sent after
-the flush. While the disk is busy, or a snapshot is on its way, a fetch that wants no records shows
-the leader that we live, and shows us that the leader lives.
+Pure. One fetch is under way at a time. It names the stable end of our log, so it is sent after the
+flush. While the disk is busy, or a snapshot is being loaded, a fetch that wants no records shows
+the leader that we are alive, and its answer shows us that the leader is.
 """
 
 from dataclasses import dataclass
@@ -35,50 +35,50 @@ class Following:
     log: LogFacts
     high_watermark: int
     since_ms: int
-    """The time when we began to follow, or last heard of the leader; our patience counts from
-    it."""
+    """The time when we began to follow, or last heard from the leader. `patience_ms` counts from
+    this time."""
     patience_ms: int
     """Milliseconds that a leader may be silent."""
     may_count: bool = True
-    """False: our copy must not be taken for an acknowledgement."""
+    """False if the leader must not count our copy as an acknowledgement."""
     is_suspect: bool = False
-    """The connection to the leader is lost."""
+    """True if the connection to the leader was lost since its last message."""
     heard_ms: int | None = None
-    """The time of the leader's own last message; what others say of it is no sign of its life."""
+    """The time of the leader's own last message; None before the first."""
     is_busy: bool = False
-    """Writing, or loading a snapshot."""
+    """True while records are written or a snapshot is loaded."""
     echo_ms: int = -1
     _asked: FetchQuorumLog | None = None
     _ask_at_ms: int | None = None
 
     def next_deadline_ms(self) -> int:
-        """Return the time to fetch, or to give the leader up."""
+        """Return the time to fetch next, or to give the leader up."""
         silent_ms = self.since_ms + self.patience_ms
         return silent_ms if self._ask_at_ms is None else min(silent_ms, self._ask_at_ms)
 
     def is_silent(self, now_ms: int) -> bool:
-        """True if the leader has not been heard of for too long."""
+        """True if the leader has not been heard from for `patience_ms`."""
         return now_ms >= self.since_ms + self.patience_ms
 
     def is_alive(self, now_ms: int) -> bool:
-        """True if the leader was heard of lately, and nothing has raised doubt since."""
+        """True if the leader was heard from lately, and its connection has not been lost since."""
         if self.heard_ms is None or self.is_suspect:
             return False
         return now_ms < self.heard_ms + self.patience_ms
 
     def on_heard(self, now_ms: int) -> None:
-        """The leader has sent something."""
+        """Note that the leader has sent something."""
         self.since_ms = self.heard_ms = now_ms
         self.is_suspect = False
 
     def on_deadline(self, now_ms: int) -> list[QuorumEffect]:
-        """Fetch, if it is time to."""
+        """Fetch if a fetch is due."""
         if self._ask_at_ms is not None and self._ask_at_ms <= now_ms:
             return self.fetch()
         return []
 
     def fetch(self) -> list[QuorumEffect]:
-        """Ask for what comes after the stable end."""
+        """Ask the leader for the records after our log's stable end."""
         stable = self.log.stable
         me = self.settings.me
         self._ask_at_ms = None
@@ -98,7 +98,7 @@ class Following:
     def on_fetched(
         self, request: FetchQuorumLog, answer: QuorumLogFetched, now_ms: int
     ) -> list[QuorumEffect]:
-        """Take in the leader's answer: change the log as it says, and go on."""
+        """Take in the leader's answer: cut, extend or replace the log as it says."""
         if request is not self._asked:
             return []
         self._asked = None
@@ -106,8 +106,8 @@ class Following:
         self.echo_ms = answer.sent_ms
         effects: list[QuorumEffect] = []
         if answer.diverging is None and answer.snapshot is None:
-            # The leader has found everything before this offset to be its own. What we hold after
-            # it may be an older leader's, whatever the leader has committed there.
+            # The leader has found everything before this offset to be in its own log. Our records
+            # after it may be an older leader's, whatever the leader has committed there.
             reached = min(answer.high_watermark, request.offset)
             if reached > self.high_watermark:
                 self.high_watermark = reached
@@ -141,12 +141,12 @@ class Following:
             self._ask_at_ms = now_ms + self.settings.stagger_ms
 
     def on_idle(self) -> list[QuorumEffect]:
-        """The disk has done what it was asked for, or the snapshot is there."""
+        """Fetch again: the records are written, or the snapshot is loaded."""
         was_busy, self.is_busy = self.is_busy, False
         return self.fetch() if was_busy and self._asked is None else []
 
     def on_write_failed(self, again_at_ms: int) -> None:
-        """Ask again later for what was received: it could not be written."""
+        """Ask again later for the received records, which could not be written."""
         self.is_busy = False
         if self._asked is None:
             self._ask_at_ms = again_at_ms

@@ -1,12 +1,12 @@
 """The leader's part: how far each follower is, what is committed, and whether a majority follows.
 
-    a fetch at offset N      everything before N is stable there; it counts as an acknowledgement
-    high watermark           what a majority holds stable, this node's own disk among them, and
-                             only from the first record of this epoch on: older records are
-                             committed by a newer one, never by counting (Raft, 5.4.2)
-    check quorum             without a fetch from a majority for 1.5 x the fetch timeout it resigns
+    a fetch at offset N      acknowledges that everything before N is stable on the follower
+    high watermark           the end of what a majority, this node included, holds on stable
+                             storage. It moves only past a record of this epoch, with which older
+                             records are committed: these are never counted (Raft, 5.4.2)
+    check quorum             the leader resigns if no majority fetches for 1.5 x fetch timeout
 
-Pure. A fetch that brings nothing new waits here until something is new or its time is over.
+Pure. A fetch to which there is nothing new to answer waits here until there is, or for its time.
 """
 
 from dataclasses import dataclass, field
@@ -36,16 +36,16 @@ class Progress:
 
     key: VoterKey
     heard_ms: int
-    """The time of its last fetch; before its first fetch, when our reign began."""
+    """The time from which its silence counts: of its last fetch, or when we became leader."""
     end_offset: int = -1
     fetched_ms: int = -1
     caught_up_ms: int = -1
     end_at_fetch: int = 0
-    """The end of our log at its last fetch."""
+    """The stable end of our log at its last fetch."""
     contact_ms: int = -1
     """The time when we sent the newest message that it has answered in this epoch."""
     tell_at_ms: int | None = None
-    """The time to tell it (again) that we lead; None: it knows, or has yet to answer."""
+    """The time to announce (again) that we lead. It is None if no announcement is due."""
     told_ms: int = -1
 
 
@@ -67,11 +67,12 @@ class Leading:
     log: LogFacts
     high_watermark: int
     now_ms: int
-    """The time when the reign began."""
+    """The time when this node became the leader."""
     followers: dict[int, Progress] = field(default_factory=dict)
     observers: dict[VoterKey, Progress] = field(default_factory=dict)
     start_offset: int = field(init=False)
-    """The start of this epoch in the log: nothing is committed before its first record is."""
+    """The start of this epoch in the log. Its first record must be committed before or with any
+    other."""
     _parked: dict[VoterKey, _Parked] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -82,10 +83,10 @@ class Leading:
                 key = self.voters.key(each)
                 self.followers[each] = Progress(key, now_ms, tell_at_ms=now_ms)
 
-    # What followers ask.
+    # Fetches.
 
     def on_fetch(self, ticket: int, request: FetchQuorumLog, now_ms: int) -> list[QuorumEffect]:
-        """Note how far the follower is, and answer it or let it wait. Its epoch is ours."""
+        """Note how far the follower is, then answer or let it wait. The request's epoch is ours."""
         effects: list[QuorumEffect] = []
         progress = self._progress(request.replica, now_ms)
         before_ms, progress.fetched_ms = progress.fetched_ms, now_ms
@@ -103,7 +104,7 @@ class Leading:
             effects += self.maybe_commit(now_ms)
         effects += self._drop_parked(request.replica, now_ms)
         if match is not Match.VALID:
-            # Without records: where the logs part is to be settled first.
+            # Without records, because the follower must first cut its log or load the snapshot.
             snapshot = self.log.snapshot if match is Match.NEEDS_SNAPSHOT else None
             answer = self._answer(now_ms, diverging=diverging, snapshot=snapshot)
             effects.append(Answer(ticket, answer))
@@ -144,7 +145,7 @@ class Leading:
         )
 
     def _drop_parked(self, replica: VoterKey, now_ms: int) -> list[QuorumEffect]:
-        """Answer the fetch that waits: its sender has given it up, as it asks again."""
+        """Answer the replica's waiting fetch: a newer one of the same replica replaces it."""
         parked = self._parked.pop(replica, None)
         return [] if parked is None else [Answer(parked.ticket, self._answer(now_ms))]
 
@@ -157,20 +158,20 @@ class Leading:
         return effects
 
     def dismiss(self) -> list[int]:
-        """End the reign and return the tickets that still waited."""
+        """Forget the waiting fetches and return their tickets: this node leads no more."""
         tickets = [parked.ticket for parked in self._parked.values()]
         self._parked.clear()
         return tickets
 
-    # What is committed.
+    # Commits.
 
     def on_stable(self, now_ms: int) -> list[QuorumEffect]:
-        """Count the part of our own log that became stable; it may be replicated."""
+        """Commit and answer waiting fetches, as more of our own log is stable."""
         effects = self.maybe_commit(now_ms)
         return effects or self._wake(now_ms)
 
     def maybe_commit(self, now_ms: int) -> list[QuorumEffect]:
-        """Advance the high watermark if a majority has come further, in our own epoch."""
+        """Advance the high watermark if a majority holds more, into this epoch's records."""
         offsets = {each: progress.end_offset for each, progress in self.followers.items()}
         reached = self.voters.majority_least(self.log.stable.offset, offsets)
         if reached <= self.high_watermark or reached <= self.start_offset:
@@ -181,11 +182,11 @@ class Leading:
     # Time.
 
     def quorum_heard_ms(self) -> int:
-        """Return the time when a majority had last been heard of; this node counts as heard now."""
+        """Return the latest time since which a majority, this node included, was heard from."""
         return self._majority({each: one.heard_ms for each, one in self.followers.items()})
 
     def majority_contact_ms(self, now_ms: int) -> int:
-        """Return a time before which no one else led; -1 if nothing is known."""
+        """Return a time before which no newer leader was elected; -1 if no such time is known."""
         if not self.followers:
             return now_ms
         return self._majority({each: one.contact_ms for each, one in self.followers.items()})
@@ -204,18 +205,18 @@ class Leading:
         return min(found, default=None)
 
     def has_lost_quorum(self, now_ms: int) -> bool:
-        """True if no majority was heard of for too long."""
+        """True if no majority has fetched for `resign_ms`."""
         return (
             self.voters.majority > 1 and now_ms >= self.quorum_heard_ms() + self.settings.resign_ms
         )
 
     def forgive(self, now_ms: int) -> None:
-        """Start the times anew: this process stood still, and messages of that time are unread."""
+        """Count the silence of all anew: this process was stalled and has messages to read."""
         for progress in self.followers.values():
             progress.heard_ms = now_ms
 
     def on_deadline(self, now_ms: int) -> list[QuorumEffect]:
-        """Tell voters that may not know that we lead.
+        """Announce that we lead to voters that may not know, where this is due.
 
         Answer fetches that have waited long enough.
         """
@@ -236,12 +237,12 @@ class Leading:
         )
 
     def on_begun(self, voter_id: int) -> None:
-        """Note that a voter follows us since we told it."""
+        """Note that a voter has acknowledged our announcement that we lead."""
         progress = self.followers[voter_id]
         progress.contact_ms = max(progress.contact_ms, progress.told_ms)
 
     def on_untold(self, voter_id: int, now_ms: int) -> None:
-        """Tell a voter again that did not answer, unless it has fetched since."""
+        """Repeat our announcement to a voter that did not answer, unless it has fetched since."""
         progress = self.followers[voter_id]
         if progress.fetched_ms < progress.told_ms:
             progress.tell_at_ms = now_ms + self.settings.stagger_ms
@@ -253,7 +254,7 @@ class Leading:
 
 
 def describe(role: Leading, wall_ms: int, ahead_ms: int) -> QuorumPartitionData:
-    """Describe the copies of the log. `ahead_ms` is how far wall clock is ahead of ours."""
+    """Describe the copies of the log. `ahead_ms` is wall-clock time minus monotonic time."""
 
     def copy(one: Progress) -> ReplicaState:
         return ReplicaState(

@@ -1,6 +1,6 @@
-"""Damage in a metadata log where it was stable, and how far the log had reached.
+"""Finds damage in the stable part of a metadata log, and how far the log had reached.
 
-Only reads; lost_log.py decides what becomes of such a log.
+This module only reads. lost_log.py decides what becomes of a damaged log.
 """
 
 from typing import Final
@@ -15,20 +15,21 @@ _MAGIC_AT: Final = 16
 
 
 class DamagedLog(CorruptLog):
-    """The log cannot be read to where it was stable; nothing on disk has been changed."""
+    """The log cannot be read up to its stable end; nothing on disk has been changed."""
 
     def __init__(self, found: CutRefused, end: LogEnd) -> None:
         super().__init__(found.path, found.position, found.why)
         self.offset = found.offset
-        """Everything below it is good."""
+        """Every record below this offset is undamaged."""
         self.end = end
-        """The end that the log had reached: others may count on it."""
+        """The end that the log had reached; other voters may have counted on it."""
 
 
 def end_behind(files: Files, directory: str, found: CutRefused) -> LogEnd | None:
     """Return the end of the last good batch behind the damage; None if there is none.
 
-    No length there can be believed, so every byte may begin a batch; its checksum decides.
+    Lengths behind the damage cannot be trusted. So a batch is looked for at every byte, and its
+    checksum decides.
     """
     end: LogEnd | None = None
     for name in files.names(directory):

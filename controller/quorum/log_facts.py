@@ -1,8 +1,8 @@
 """The facts of the log that the quorum's state machine may know, and how two logs are compared.
 
-A log is named by its end: offset and epoch of the record before it. Of two ends the one with the
-later epoch is newer, at any offsets. Two logs that agree on (offset, epoch) of a record agree on
-everything before it.
+A log is compared by its end: the offset after its last record, and that record's epoch. Of two
+logs, the one with the later epoch is newer; at equal epochs, the longer one. Two logs that agree on
+(offset, epoch) of a record agree on everything before it.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from ...protocol.control.quorum_messages import EpochEnd
 
 @dataclass(frozen=True, slots=True, order=True)
 class LogEnd:
-    """The end of a log. Orders as logs do: the greater may lead the lesser."""
+    """The end of a log. Of two logs, the newer one has the greater end."""
 
     epoch: int
     offset: int
 
 
 class LogFacts(Protocol):
-    """The log as it is at this moment, in memory."""
+    """The facts of the log as they are at this moment; reading them needs no disk."""
 
     @property
     def start_offset(self) -> int:
@@ -30,32 +30,35 @@ class LogFacts(Protocol):
 
     @property
     def end(self) -> LogEnd:
-        """After the last record written."""
+        """The end after the last record written."""
 
     @property
     def stable(self) -> LogEnd:
-        """After the last record that is on stable storage."""
+        """The end after the last record that is on stable storage."""
 
     @property
     def snapshot(self) -> SnapshotId | None:
-        """The newest snapshot."""
+        """The newest snapshot, or None."""
 
     def end_of_epoch(self, epoch: int) -> EpochEnd | None:
-        """Return the newest epoch not above `epoch`, and its end; None: older than the log."""
+        """Return the newest epoch not above `epoch`, and its end; None if the log holds none."""
 
 
 class Match(Enum):
     """The relation of a follower's log to the leader's."""
 
     VALID = auto()
-    """The follower's is a prefix."""
+    """The follower's log is a prefix of the leader's."""
     DIVERGING = auto()
     NEEDS_SNAPSHOT = auto()
-    """The leader's log does not reach back so far."""
+    """The leader's log no longer reaches back to the follower's end."""
 
 
 def compare(log: LogFacts, offset: int, last_epoch: int) -> tuple[Match, EpochEnd | None]:
-    """Compare a log that ends at `offset` after a record of `last_epoch` with this one."""
+    """Compare a follower's log, which ends at `offset` after a record of `last_epoch`, with ours.
+
+    If the logs diverge, return also our newest epoch not above `last_epoch`, with its end.
+    """
     start, snapshot = log.start_offset, log.snapshot
     if offset < start:
         return Match.NEEDS_SNAPSHOT, None

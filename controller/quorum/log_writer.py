@@ -1,8 +1,8 @@
-"""Writes the metadata log: one task, so that what is written together is flushed together.
+"""Writes and flushes the metadata log in one task, so that several writes share a flush.
 
 Records that a leader stages in one turn of the loop share a write; those that come while a flush is
-under way share the next. A failed write loses all that was not stable: the log is opened again and
-ends there. A failed flush is the end of this node: what the disk holds is unknown.
+under way share the next. After a failed write the log is opened again and ends where it was stable;
+later records are lost. After a failed flush this node ends, as nobody knows what the disk holds.
 """
 
 import asyncio
@@ -25,21 +25,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WriterEvents:
-    """The callbacks for the outcome of writes."""
+    """The callbacks for the outcome of writes and flushes."""
 
     on_stable: Callable[[], None]
     on_write_failed: Callable[[str], None]
-    """Called when what was not stable is gone; it may be tried again."""
+    """Called after the records that were not stable are dropped; writing may be tried again."""
     on_failed: Callable[[str], None]
-    """Called when it may not be tried again."""
+    """Called if writing cannot go on at all."""
 
 
 class LogWriter:
-    """The only one that changes the metadata log."""
+    """Appends records to the metadata log, cuts it, and flushes it."""
 
     def __init__(self, runtime: Runtime, metadata_log: MetadataLog, events: WriterEvents) -> None:
         self.unsnapshotted_bytes = metadata_log.size_bytes
-        """Size of the log since the newest snapshot."""
+        """Bytes of the log since the newest snapshot."""
         self._runtime = runtime
         self._log = metadata_log
         self._events = events
@@ -50,7 +50,7 @@ class LogWriter:
 
     @property
     def end_offset(self) -> int:
-        """The end of the log with what is staged."""
+        """The end of the log with the staged records."""
         return self._staged_end if self._staged else self._log.end_offset
 
     def stage(self, records: Sequence[MetadataRecord], epoch: int) -> int:
@@ -67,11 +67,11 @@ class LogWriter:
         return self._staged_end - 1
 
     def drop_staged(self) -> None:
-        """Drop what is staged: we lead no more, and it never will be written."""
+        """Drop the staged records, which are never written: this node leads no more."""
         self._staged.clear()
 
     def truncate_to(self, offset: int) -> None:
-        """Cut off what another leader wrote."""
+        """Cut off the records from `offset` on, which an earlier leader wrote."""
         if self._is_usable():
             try:
                 self._log.truncate_to(offset)
@@ -80,13 +80,13 @@ class LogWriter:
             self._wake.set()
 
     def append_received(self, records: bytes) -> None:
-        """Write a leader's batches, checked; they are flushed soon."""
+        """Check the leader's batches and write them; `run` flushes them soon."""
         if self._is_usable():
             try:
                 self._append_received(records)
             except (StorageError, RemoteProtocolError) as error:
                 self._error = str(error)
-        # Also where nothing was written: whoever waits for the flush must hear of one.
+        # Even if nothing was written, because the state machine waits for the next flush.
         self._wake.set()
 
     def _is_usable(self) -> bool:
@@ -98,13 +98,13 @@ class LogWriter:
             if not crc_is_valid(records, position, header):
                 raise RemoteProtocolError(f"{header!r} was damaged on its way")
             found.append((header, memoryview(records)[position : position + header.size]))
-        # What was asked for before something else changed the log does not fit any more.
+        # Records that were requested before the log was changed otherwise no longer fit.
         if found and found[0][0].base_offset == self._log.end_offset:
             self._log.append(found)
             self.unsnapshotted_bytes += len(records)
 
     async def run(self) -> None:
-        """Write and flush for ever."""
+        """Write and flush until cancelled, or until a failure of the disk."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -128,10 +128,10 @@ class LogWriter:
             self._events.on_stable()
 
     async def _give_up(self, why: str) -> None:
-        """Forget what is not stable, in memory and on disk: a write failed."""
+        """Drop all that is not stable, in memory and on disk, after a failed write."""
         log.error("metadata was not written: %s", why)
         self._log.forget_unstable()
-        # First of all, so that nothing is appended to what is being given up.
+        # Before the reopening, so that the machine stops appending to the log at once.
         self._events.on_write_failed(why)
         while self._log.is_closed:
             try:
@@ -145,6 +145,6 @@ class LogWriter:
 
 
 def is_full(error: StorageError) -> bool:
-    """True if there is merely no room on the disk."""
+    """True if the disk is full, or the quota is used up."""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -1,8 +1,8 @@
-"""A metadata log damaged where it was stable: an only voter refuses, others fetch it anew.
+"""Opens a metadata log whose stable part may be damaged: others' records replace it, if any.
 
-It is never cut as a torn tail is. An only voter's records are on its own disk alone, so it does not
-start. A voter among others has them fetched anew. Its state says, before anything else changes, how
-far its log had reached, for others have counted on that; the damaged files stay beside it.
+A damaged log is never cut as a torn tail is. A sole voter's records are on its own disk alone, so
+it does not start. One of several voters fetches the log anew. First it saves in its quorum-state
+how far the log had reached, because others have counted on that. It keeps the damaged files.
 """
 
 import logging
@@ -32,7 +32,7 @@ async def open_metadata_log(
 ) -> MetadataLog:
     """Open the log; CorruptLog if it is damaged and no other voter can have the lost records.
 
-    An operator gives up an only voter's lost records by naming the offset of the cut.
+    An operator gives up a sole voter's lost records by naming their first offset, `cut_at`.
     """
     try:
         return await MetadataLog.open(runtime, files, cut_at=cut_at if is_alone else -1)
@@ -49,7 +49,7 @@ async def open_metadata_log(
 async def _give_up(
     runtime: Runtime, files: Files, damage: DamagedLog, cluster_id: str | None
 ) -> None:
-    """Set the damaged log aside; the state says what others may have counted on."""
+    """Save in the quorum-state how far the damaged log had reached, then rename its files."""
     directory = directory_in(files)
     state = read_quorum_state(files, directory, cluster_id)
     if state is None or state == QuorumState(cluster_id):
@@ -59,7 +59,7 @@ async def _give_up(
     end = damage.end
     if state.recover_to is not None:
         end = max(end, LogEnd(*state.recover_to))
-    # Before the log goes: a crash in between must not make it look like a new one.
+    # Before the log is renamed: after a crash in between, it must not look like a new log.
     state = replace(state, epoch=max(state.epoch, end.epoch), recover_to=(end.epoch, end.offset))
     await write_quorum_state(Files(runtime.fs, files.root), directory, state)
     log.error("%s: set aside, and fetched anew from the other controllers", damage)

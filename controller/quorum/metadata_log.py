@@ -1,9 +1,9 @@
 """The metadata log on disk: a storage log in `__cluster_metadata-0`, with the quorum's files.
 
-Nothing ages out of it: what a snapshot holds is forgotten by whole segments, everything else
-stays. What was stable is never cut off as if a crash had torn it (stable_end.py). The data
-directory's lock and identity are its opener's. Knows how far it is stable, and is what the quorum's
-state machine may know of a log (`LogFacts`).
+No record is deleted by age: whole segments are deleted once a snapshot holds their records. Stable
+records are never cut off like a torn tail (stable_end.py). Whoever opens the log keeps the data
+directory's lock and identity. The log knows how far it is stable, and offers the state machine its
+`LogFacts`.
 """
 
 import logging
@@ -37,7 +37,7 @@ CONFIG = from_mapping(
 
 
 class MetadataLog:
-    """The log and what belongs beside it in its directory."""
+    """The metadata log with its snapshots and the file `stable-end`, in one directory."""
 
     def __init__(self, runtime: Runtime, files: Files) -> None:
         """Use `open`."""
@@ -46,26 +46,26 @@ class MetadataLog:
         self.files = files
         self._log: Log
         self._noted = StableEnd(files, self.directory)
-        # With files of their own: a snapshot that cannot be written is no failure of the log.
+        # With `Files` of their own: a snapshot that cannot be written must not fail the log.
         self.snapshots = Snapshots(Files(runtime.fs, files.root), self.directory)
         self._stable_offset = 0
         self._cuts = 0
         self.is_closed = False
-        """After a failed write, until it is open again."""
+        """True from a failed write until the log is open again."""
 
     @classmethod
     async def open(cls, runtime: Runtime, files: Files, *, cut_at: int = -1) -> "MetadataLog":
         """Open and recover the log in the data directory of `files`, which is locked.
 
-        DamagedLog, with nothing changed, if stable records cannot be read; unless they are from
-        offset `cut_at` on, which an operator has given up.
+        DamagedLog, with nothing changed, if stable records cannot be read. If the first of them is
+        at `cut_at`, they are cut off instead, because an operator has given them up.
         """
         files.make_directory(directory_in(files))
         opened = cls(runtime, files)
         opened.snapshots.set_damaged_aside()
         opened._log = await opened._open_unless_damaged(cut_at)
-        # A crash may have left bytes in the page cache that no one was told of: they count, but
-        # only once they are stable.
+        # A crash may have left unflushed bytes in the page cache. They belong to the log, but only
+        # once they are stable.
         await opened.flush()
         snapshot = opened.snapshot
         if snapshot is not None and opened.end_offset < snapshot.end_offset:
@@ -77,8 +77,8 @@ class MetadataLog:
     async def _open_unless_damaged(self, cut_at: int) -> Log:
         snapshot = self.snapshot
         noted, in_snapshot = self._noted.end, snapshot.end_offset if snapshot is not None else 0
-        # What a snapshot holds need not be in the log. Where nothing is known of a log's end, a
-        # good batch behind a bad one shows that the bad one was once good.
+        # Records in a snapshot need not be in the log. If the log has no noted end, a good batch
+        # behind a bad one shows that the bad one was once good.
         is_needed = noted.offset > in_snapshot or not self._noted.is_known
         least = noted.offset if self._noted.is_known else ANY_OFFSET
         try:
@@ -103,7 +103,10 @@ class MetadataLog:
         return shorter
 
     def _of_another_epoch(self, found: Log) -> CutRefused:
-        """No checksum covers the epoch of a batch, but the note has that of the last one."""
+        """Make the error for a log whose epoch at the noted end is not the noted epoch.
+
+        No checksum covers the epoch of a batch.
+        """
         found.abandon()
         epochs, last = found.leader_epochs, found.segments[-1]
         why = f"epoch {epochs.latest_epoch} where {self._noted.end.epoch} was"
@@ -126,7 +129,7 @@ class MetadataLog:
 
     @property
     def end_offset(self) -> int:
-        """Offset that the next record gets."""
+        """The offset that the next record gets."""
         return self._stable_offset if self.is_closed else self._log.log_end_offset
 
     @property
@@ -136,22 +139,22 @@ class MetadataLog:
 
     @property
     def latest_epoch(self) -> int:
-        """Epoch of the newest record, -1 for none."""
+        """The epoch of the newest record, -1 if there is none."""
         return self._log.leader_epochs.latest_epoch
 
     @property
     def snapshot(self) -> SnapshotId | None:
-        """The newest snapshot."""
+        """The newest snapshot, or None."""
         return self.snapshots.newest
 
     @property
     def end(self) -> LogEnd:
-        """After the last record written."""
+        """The end after the last record written."""
         return LogEnd(self._epoch_at(self.end_offset), self.end_offset)
 
     @property
     def stable(self) -> LogEnd:
-        """After the last record that is on stable storage."""
+        """The end after the last record that is on stable storage."""
         return LogEnd(self._epoch_at(self._stable_offset), self._stable_offset)
 
     def _epoch_at(self, offset: int) -> int:
@@ -162,12 +165,12 @@ class MetadataLog:
         return self._log.leader_epochs.epoch_for(offset - 1)
 
     def epoch_before(self, offset: int) -> int | None:
-        """Epoch of the record before `offset`, None when the log does not reach back so far."""
+        """Epoch of the record before `offset`; None if the log does not hold that record."""
         epoch = self._log.leader_epochs.epoch_for(offset - 1)
         return epoch if epoch >= 0 and offset > self._log.log_start_offset else None
 
     def end_of_epoch(self, epoch: int) -> EpochEnd | None:
-        """Return the newest epoch not above `epoch`, and its end; None: older than the log."""
+        """Return the newest epoch not above `epoch`, and its end; None if the log holds none."""
         end, epochs = self.end, self._log.leader_epochs
         if epoch >= end.epoch:
             return EpochEnd(end.epoch, end.offset)
@@ -180,11 +183,11 @@ class MetadataLog:
         return EpochEnd(found.epoch, found.offset)
 
     def append(self, batches: Sequence[tuple[BatchHeader, Buffer]]) -> None:
-        """Write the batches; stable after `flush`."""
+        """Write the batches; they are stable after `flush`."""
         self._log.append(batches)
 
     async def flush(self) -> None:
-        """All that was appended before is on stable storage on return, unless it was cut."""
+        """Put all appended records on stable storage, unless they are cut off meanwhile."""
         end_offset, cuts = self.end_offset, self._cuts
         await self._log.flush()
         if cuts == self._cuts:
@@ -208,8 +211,8 @@ class MetadataLog:
     async def read(self, offset: int, max_bytes: int, up_to: int) -> bytes:
         """Read whole batches from the one that holds `offset`, below `up_to`.
 
-        Nothing if the log no longer holds the offset: a snapshot may have taken the place of these
-        records, also during a cold read.
+        Return no bytes if the log no longer holds the offset: a snapshot may have replaced these
+        records, even during a read from disk.
         """
         try:
             try:
@@ -221,13 +224,13 @@ class MetadataLog:
         return bytes(found.data)
 
     def forget_unstable(self) -> None:
-        """Count only what is stable: a write failed. `reopen` follows."""
+        """Give up all records that are not stable, after a failed write. `reopen` must follow."""
         self.is_closed = True
         self._cuts += 1
         self._log.abandon()
 
     async def reopen(self) -> None:
-        """Start over, after `forget_unstable`, with what is stable on disk."""
+        """Open the log again, after `forget_unstable`, with its stable records only."""
         self.files = Files(self._runtime.fs, self.files.root)
         self._log = await self._open_log(self._stable_offset)
         self._log.truncate_to(self._stable_offset)
@@ -235,7 +238,7 @@ class MetadataLog:
         await self.flush()
 
     def start_at(self, offset: int) -> None:
-        """Everything before `offset` is in a snapshot, and nothing is after it."""
+        """Drop all records and begin at `offset`: a snapshot holds everything before it."""
         self._cuts += 1
         snapshot = self.snapshot
         self._lower_noted(LogEnd(snapshot.epoch if snapshot is not None else -1, offset))
@@ -243,7 +246,7 @@ class MetadataLog:
         self._stable_offset = offset
 
     def forget_before(self, offset: int) -> None:
-        """A snapshot holds everything before `offset`."""
+        """Begin the log at `offset` and delete the segments before it: a snapshot holds them."""
         self._log.advance_log_start(offset)
         self._log.delete_old_segments(self._runtime.wall_ms(), offset)
 

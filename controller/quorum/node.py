@@ -1,11 +1,11 @@
 """One voter of the controller quorum: Raft, with replicas that fetch (KIP-595, KIP-996). Pure.
 
-What happened goes in, with the time; what to do comes out, to be carried out in that order. The
-log is read here and written by nobody but the driver.
+Each input says what happened and when, and returns the effects to carry out in their order. This
+module only reads the log; the driver writes it.
 
     every message   a newer epoch is entered before anything else is done with the message
-    a vote          at most one per epoch, for a log at least as new as ours, stable before it
-                    is answered; not before a pre-vote found that it would do good
+    a vote          given once per epoch, to a log at least as new as ours, and stable before it is
+                    answered; a candidate needs a pre-vote first, or the last leader's nomination
     a leader        commits nothing before a record of its own epoch; steps down when a majority
                     has not fetched for a while
 """
@@ -22,20 +22,20 @@ from .roles import Candidate, Prospective, Unattached
 from .standing import Standing
 
 OWN_STALL_MS: Final = 250
-"""A deadline noticed this late means that we slept, and that what others sent is still unread."""
+"""A deadline noticed this late shows that this process was stalled and has messages to read."""
 WRITE_AGAIN_MS: Final = 500
-"""Pause after a failed write: a full disk does not empty at once."""
+"""Pause in ms after a failed write, because a full disk does not empty at once."""
 
 
 class QuorumNode:
-    """The inputs of the state machine; each returns the effects to carry out."""
+    """The inputs of the state machine. Each returns the effects to carry out."""
 
     def __init__(self, standing: Standing) -> None:
         self.standing = standing
-        """The state that the inputs change, and by which they decide."""
+        """The state that the inputs change and on which they decide."""
 
     def on_started(self, now_ms: int) -> list[QuorumEffect]:
-        """Take part. The first of the voters tries first, an only one at once."""
+        """Take part. Voters try to be elected in the order of their ids, a sole one at once."""
         at = self.standing
         at.role = Unattached(now_ms + at.turn_ms(m.NO_NODE))
         return self.on_deadline(now_ms)
@@ -49,7 +49,7 @@ class QuorumNode:
                 return waiting.until_ms
 
     def on_deadline(self, now_ms: int) -> list[QuorumEffect]:
-        """Do what is due now."""
+        """Do what is due: ask for votes, fetch, answer waiting fetches, or resign."""
         at = self.standing
         due_ms = self.next_deadline_ms()
         if due_ms is None or now_ms < due_ms:
@@ -78,14 +78,14 @@ class QuorumNode:
     def on_request(self, ticket: int, request: m.QuorumRequest, now_ms: int) -> list[QuorumEffect]:
         """Take in another controller's request.
 
-        It is answered under this ticket, sooner or later.
+        An `Answer` with this ticket follows, now or after a later input.
         """
         at = self.standing
         REQUESTS[type(request)](at, ticket, request, now_ms)
         return at.take_effects()
 
     def on_leaving(self, now_ms: int) -> list[QuorumEffect]:
-        """Lead no more and stand no more: the process stops."""
+        """Resign if this node leads, and stand in no later election: the process stops."""
         at = self.standing
         at.is_leaving = True
         if isinstance(at.role, Leading):
@@ -93,7 +93,7 @@ class QuorumNode:
         return at.take_effects()
 
     def on_cluster_id(self, cluster_id: str) -> list[QuorumEffect]:
-        """The metadata says which cluster this is."""
+        """Take in the cluster's id, which the metadata names."""
         at = self.standing
         if at.cluster_id is None:
             at.cluster_id = cluster_id
@@ -103,10 +103,10 @@ class QuorumNode:
             at.save(at.leader_id)
         return at.take_effects()
 
-    # What came of what we asked.
+    # Results of our own requests.
 
     def on_answered(self, to: int, request: Any, answer: Any, now_ms: int) -> list[QuorumEffect]:
-        """An answer of a voter to what was sent to it."""
+        """Take in a voter's answer to our request."""
         at = self.standing
         if answer.error in (ErrorCode.INVALID_VOTER_KEY, ErrorCode.INCONSISTENT_CLUSTER_ID):
             text = f"node {to} refused {type(request).__name__}: {answer.message}"
@@ -167,7 +167,7 @@ class QuorumNode:
             role.on_unanswered(request, now_ms)
 
     def on_unanswered(self, to: int, request: Any, now_ms: int) -> list[QuorumEffect]:
-        """The connection was lost, or time was over."""
+        """Take in that no answer came: the connection was lost, or the time was over."""
         at = self.standing
         match at.role:
             case Leading() as role if isinstance(request, m.BeginQuorumEpoch):
@@ -178,24 +178,24 @@ class QuorumNode:
         return at.take_effects()
 
     def on_peer_lost(self, voter_id: int) -> list[QuorumEffect]:
-        """Doubt the leader if the connection to it ended: we no longer swear that it leads."""
+        """Doubt the leader if the connection to it ended: we may then grant a pre-vote."""
         at = self.standing
         if isinstance(at.role, Following) and at.role.leader_id == voter_id:
             at.role.is_suspect = True
         return at.take_effects()
 
     def on_peer_refused(self, voter_id: int, now_ms: int) -> list[QuorumEffect]:
-        """Give up a voter whose host is there and has nothing listening: its process is gone."""
+        """Leave the leader if its host refuses a connection, because its process is gone."""
         at = self.standing
         if isinstance(at.role, Following) and at.role.leader_id == voter_id:
             at.change(Unattached(now_ms + at.turn_ms(voter_id)))
             return self.on_deadline(now_ms)
         return at.take_effects()
 
-    # What came of our own disk.
+    # Results of our own disk.
 
     def on_stable(self, now_ms: int) -> list[QuorumEffect]:
-        """All that was written is on stable storage."""
+        """Take in that written records are on stable storage now."""
         at = self.standing
         if at.recover_to is not None and at.log.stable >= at.recover_to:
             at.recover_to = None
@@ -208,7 +208,7 @@ class QuorumNode:
         return at.take_effects()
 
     def on_write_failed(self, why: str, now_ms: int) -> list[QuorumEffect]:
-        """Take in that what was not stable is gone from the log."""
+        """Take in that a write failed and the records that were not stable are gone."""
         at = self.standing
         match at.role:
             case Leading():
@@ -218,7 +218,7 @@ class QuorumNode:
         return at.take_effects()
 
     def on_snapshot_loaded(self) -> list[QuorumEffect]:
-        """The log begins at the end of the newest snapshot now, and is empty."""
+        """Take in that the log now begins, empty, at the end of the newest snapshot."""
         at = self.standing
         snapshot = at.log.snapshot
         if snapshot is not None and snapshot.end_offset > at.high_watermark:
@@ -229,6 +229,6 @@ class QuorumNode:
         return at.take_effects()
 
     def majority_contact_ms(self, now_ms: int) -> int:
-        """Return a time before which no one else led; -1 if it is not known."""
+        """Return a time before which no newer leader was elected; -1 if no such time is known."""
         at = self.standing
         return at.role.majority_contact_ms(now_ms) if isinstance(at.role, Leading) else -1

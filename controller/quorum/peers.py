@@ -1,7 +1,7 @@
-"""Connections to the other voters: one to each, kept up, opened again when it is lost.
+"""Connections to the other voters: one to each, opened again when it is lost.
 
-Owns connecting and deadlines. Reports two things that say more than silence does: that a connection
-ended, and that its host refuses a new one, because nothing listens there any more.
+This module owns connecting and deadlines. It reports two events: a connection ended, and the host
+refuses a new one, because nothing listens there any more.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ class PeerEvents:
     """The callbacks for connections; each gets the voter's id."""
 
     hello: Callable[[], Hello]
-    """Makes our present introduction."""
+    """Makes the Hello that introduces this node on a new connection."""
     on_lost: Callable[[int], None]
     on_refused: Callable[[int], None]
 
 
 class Peer:
-    """The way to one other voter."""
+    """The connection to one other voter."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Peer:
         self._task = self._runtime.spawn(self._run(), f"voter {self.voter_id}")
 
     async def close(self) -> None:
-        """Connect no more."""
+        """Close the connection and open no other."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -70,7 +70,10 @@ class Peer:
             self._connection.close()
 
     async def call(self, request: Request[A], *, timeout_ms: int) -> A:
-        """Ask, waiting for a connection if need be; ApiError as `ControlConnection.call`."""
+        """Send a request and return its answer; wait for a connection first if there is none.
+
+        ApiError as from `ControlConnection.call`; REQUEST_TIMED_OUT if no connection came.
+        """
         deadline_ms = self._runtime.monotonic_ms() + timeout_ms
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -85,7 +88,7 @@ class Peer:
             return await connection.call(request, timeout_ms=left_ms)
         except ApiError as error:
             if error.code is ErrorCode.REQUEST_TIMED_OUT:
-                # A host that has gone silent, or a way that has: TCP would go on for minutes.
+                # The host or the network is silent. TCP itself would wait for minutes.
                 connection.abort("no answer")
             raise
 
@@ -119,7 +122,7 @@ class Peer:
             else:
                 failures = 0
                 await self._use(connection)
-            # After a loss at once: a refusal is what tells a dead process from a lost connection.
+            # After a loss at once: a refusal shows that the process died, not just the connection.
             pause_ms = AGAIN.after(failures, self._runtime.rng) if failures else AT_ONCE_MS
             await asyncio.sleep(pause_ms / 1000)
 
@@ -135,7 +138,7 @@ class Peer:
 
 
 def is_refusal(error: BaseException | None) -> bool:
-    """True if the host refused. A name with several addresses fails with one error about all."""
+    """True if the host refused the connection, at any address of its name."""
     return isinstance(error, ConnectionRefusedError) or (
         isinstance(error, OSError) and f"[Errno {errno.ECONNREFUSED}]" in str(error)
     )

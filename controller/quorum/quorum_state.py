@@ -3,10 +3,10 @@
 {"leaderId":1,"leaderEpoch":7,"votedId":1,"clusterId":"...","data_version":1,
  "directoryIds":{"1":"..."},"crc":"..."}
 
-There are two of it, the second written first: whatever is damaged or cut short in one of them, the
-other is whole and at least as new as anything that was ever said. `crc` is that of the text before
-it; a file of an older release has none. Where neither can be read the vote is forgotten, and a node
-that may have voted must not vote again: see `read_quorum_state`.
+There are two copies, and `quorum-state.copy` is written first. If one is damaged or cut short, the
+other is whole and at least as new as every vote that was sent. `crc` is that of the text before it;
+a file of an older release has none. If neither can be read, the vote is lost, and a node that may
+have voted must not vote again: see `read_quorum_state`.
 """
 
 import json
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
-    """The state that a node must not forget over a restart."""
+    """The state that a node must keep over a restart."""
 
     cluster_id: str | None
     """None until the node has learnt it."""
@@ -36,7 +36,7 @@ class QuorumState:
     leader_id: int = -1
     voted_id: int = -1
     directory_ids: tuple[tuple[int, bytes], ...] = ()
-    """Voters by id, and the disk each is known by."""
+    """Voter ids, each with the directory id of the disk that the voter is known by."""
     recover_to: tuple[int, int] | None = None
     """Epoch and end of a log that was lost here after others had counted on it."""
 
@@ -44,8 +44,8 @@ class QuorumState:
 def read_quorum_state(files: Files, directory: str, cluster_id: str | None) -> QuorumState | None:
     """Return the newest state in the files; a new node's if there are no files.
 
-    None if there are files and none can be read: the vote is not known any more. CorruptLog if they
-    belong to another cluster.
+    Return None if there are files but none can be read: the vote is lost. CorruptLog if they belong
+    to another cluster.
     """
     found: list[QuorumState] = []
     damaged = 0
@@ -70,7 +70,7 @@ def read_quorum_state(files: Files, directory: str, cluster_id: str | None) -> Q
 
 
 def encode_state(state: QuorumState) -> bytes:
-    """The text of the file."""
+    """Encode the state as the text of the file."""
     plain = {
         "leaderId": state.leader_id,
         "leaderEpoch": state.epoch,

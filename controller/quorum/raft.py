@@ -1,7 +1,7 @@
-"""The quorum at work: it carries out what `QuorumNode` decides about the log and the leader.
+"""The quorum as the controller uses it: carries out what `QuorumNode` decides about the log.
 
-Its saves, messages and time are errands.py's, writing the log is log_writer.py's; here they come
-together, and the controller finds what it needs of a quorum.
+errands.py saves the state, sends messages and keeps the timer; log_writer.py writes the log. This
+module joins them, and tells the controller of elections and commits.
 """
 
 import asyncio
@@ -43,19 +43,19 @@ log = logging.getLogger(__name__)
 
 
 class QuorumListener(Protocol):
-    """The controller, as its quorum sees it. Nothing here may raise."""
+    """The callbacks by which the quorum informs the controller. None of them may raise."""
 
     def on_elected(self, epoch: int) -> None:
-        """Begin to lead: append; nothing is committed before a record of this epoch is."""
+        """Begin to lead and append. Nothing is committed before the first record of this epoch."""
 
     def on_deposed(self, why: str) -> None:
         """Stop leading: records that were appended and are not committed may never be."""
 
     def on_leader_changed(self) -> None:
-        """`leader_id` is another one, or known at last, or unknown."""
+        """Take note that `leader_id` has changed; it may be unknown now."""
 
     def on_committed(self, high_watermark: int) -> None:
-        """Take note that everything below is stable for good, and may leave the process."""
+        """Take note that all records below are committed and may be sent to other nodes."""
 
     def on_quorum_failed(self, why: str) -> None:
         """End the process: this node can no longer vouch for its log."""
@@ -108,7 +108,7 @@ class RaftQuorum:
         cluster_id: str | None,
         endpoints: Mapping[int, Endpoint] | None = None,
     ) -> "RaftQuorum":
-        """Find out what this node was; nothing is sent before `start`."""
+        """Restore the node from its saved state; nothing is sent before `start`."""
         is_alone = len(settings.voters) == 1
         state = await _recall(runtime, metadata_log, cluster_id, is_alone)
         abstains = state is None
@@ -133,7 +133,7 @@ class RaftQuorum:
         """Answer another controller's request, once the machine has decided."""
         return await self._errands.answer(request)
 
-    # What others see of it.
+    # The state of the quorum.
 
     @property
     def epoch(self) -> int:
@@ -151,29 +151,29 @@ class RaftQuorum:
 
     @property
     def log_start_offset(self) -> int:
-        """Everything below is only in the snapshot."""
+        """The first offset in the log; records below it are only in the snapshot."""
         return self._log.start_offset
 
     @property
     def log_end_offset(self) -> int:
-        """Offset that the next record gets."""
+        """The offset that the next record gets."""
         return self._writer.end_offset
 
     def majority_contact_ms(self) -> int:
-        """Return a time before which no one else led, by this leader's own monotonic clock.
+        """Return a time before which no newer leader was elected, by our own monotonic clock.
 
-        A majority of the voters, itself among them, has sent something in this epoch in answer to
-        what the leader sent at this time or later. -1: nothing is known, or this node does not
-        lead.
+        A majority of the voters, this leader included, has answered in this epoch to a message
+        that the leader sent at this time or later. Return -1 if no such time is known, or if this
+        node does not lead.
         """
         return self.node.majority_contact_ms(self._errands.now_ms())
 
     def on_cluster_id(self, cluster_id: str) -> None:
-        """The metadata says which cluster this is."""
+        """Take in the cluster's id, which the metadata names."""
         self._errands.take(self.node.on_cluster_id(cluster_id))
 
     def describe(self) -> QuorumPartitionData:
-        """The quorum as this leader sees it; ApiError on other nodes."""
+        """Describe the quorum as this leader sees it; ApiError if this node does not lead."""
         role = self.node.standing.role
         if not isinstance(role, Leading):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this controller does not lead")
@@ -238,7 +238,7 @@ class RaftQuorum:
         if isinstance(self.node.standing.role, Leading) and self.epoch == answer.epoch:
             answer = replace(answer, records=records)
         else:
-            # What is read now may be another leader's, and must not go out under our epoch.
+            # The records may be another leader's by now, and must not be sent under our epoch.
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
             answer = QuorumLogFetched(error, "leads no more", epoch=self.epoch)
         self._errands.give(effect.ticket, answer)
@@ -246,14 +246,14 @@ class RaftQuorum:
     # The log.
 
     def append(self, records: Sequence[MetadataRecord]) -> int:
-        """Place records after the last; give the offset of the last of them. Leader only."""
+        """Append records as the leader; return the last one's offset. ApiError if not leading."""
         role = self.node.standing.role
         if not self.is_leader or not isinstance(role, Leading):
             raise ApiError(ErrorCode.NOT_CONTROLLER, "this controller does not lead any more")
         return self._writer.stage(records, role.epoch)
 
     def holds(self, offset: int, epoch: int) -> bool:
-        """True if a log reaches `offset` whose record before it was written in `epoch`."""
+        """True if the record before `offset` is committed and of `epoch`, as far as is known."""
         if offset == 0:
             return True
         if offset > self.high_watermark:
@@ -264,9 +264,9 @@ class RaftQuorum:
         return self._log.epoch_before(offset) in (epoch, None)
 
     async def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole committed batches from `offset` on.
+        """Read whole committed batches from `offset` on.
 
-        Nothing while the log is opened again, or if it begins later by now.
+        Return no bytes while the log is being reopened, or if it now begins later.
         """
         if self._log.is_closed:
             return b""
@@ -276,12 +276,12 @@ class RaftQuorum:
 
     @property
     def unsnapshotted_bytes(self) -> int:
-        """Size of the log since the newest snapshot."""
+        """Bytes of the log since the newest snapshot."""
         return self._writer.unsnapshotted_bytes
 
     @property
     def snapshot(self) -> SnapshotId | None:
-        """The newest snapshot."""
+        """The newest snapshot, or None."""
         return self._log.snapshot
 
     async def load(self) -> MetadataImage:
@@ -291,11 +291,14 @@ class RaftQuorum:
     async def read_snapshot(
         self, snapshot: SnapshotId, position: int, max_bytes: int
     ) -> SnapshotFetched:
-        """A part of a snapshot's file."""
+        """Read a part of a snapshot's file."""
         return self._log.snapshots.read_part(snapshot, position, max_bytes)
 
     async def write_snapshot(self, image: MetadataImage) -> None:
-        """Keep the committed image, and let the log before it go. Failing costs only space."""
+        """Save the committed image as a snapshot and delete the log before it.
+
+        A failure is only logged: the log then keeps growing.
+        """
         before = self._writer.unsnapshotted_bytes
         try:
             snapshot = await self._log.snapshots.write(image, self._runtime.wall_ms())
@@ -308,7 +311,7 @@ class RaftQuorum:
         log.info("snapshot of the metadata up to offset %d", snapshot.end_offset)
 
     async def _load_snapshot(self, effect: e.LoadSnapshot) -> None:
-        """Fetch it whole, then begin the log at its end, if we still follow that leader."""
+        """Fetch the whole snapshot; begin the log at its end if we still follow that leader."""
         role, snapshot = self.node.standing.role, effect.snapshot
         try:
             timeout_ms = 4 * self.node.standing.settings.fetch_timeout_ms
@@ -332,7 +335,7 @@ class RaftQuorum:
     # The end.
 
     async def resign(self) -> None:
-        """Lead no more and stand no more; return once another node leads, or after a while."""
+        """Resign for good; return once another node leads, or after two election timeouts."""
         was_leader = self.is_leader
         self._errands.take(self.node.on_leaving(self._errands.now_ms()))
         if was_leader and self._errands.peers:
@@ -349,10 +352,11 @@ class RaftQuorum:
 async def _recall(
     runtime: Runtime, metadata_log: MetadataLog, cluster_id: str | None, is_alone: bool
 ) -> QuorumState | None:
-    """Return what this node was when it ended; None if it may have voted and no file says how.
+    """Return the saved state; None if it is lost and this node may have voted.
 
-    A log whose beginning is lost with its snapshot is given up and fetched anew, and the state says
-    how far it reached: what others counted on. An only voter has nobody to fetch it from.
+    If the log's beginning is lost with its snapshot, the log is emptied, to be fetched anew. Before
+    that the state notes how far it reached, because others counted on it. CorruptLog for a sole
+    voter, which can fetch it from nobody.
     """
     directory, end = metadata_log.directory, metadata_log.end
     state = read_quorum_state(metadata_log.files, directory, cluster_id)
@@ -372,7 +376,7 @@ async def _recall(
         why = f"nothing before offset {metadata_log.start_offset}, and no snapshot of it"
         raise CorruptLog(directory, 0, why)
     if state is not None and state.recover_to is None:
-        # Before the log goes: a crash in between must not make it look like a new one.
+        # Before the log is emptied: after a crash in between, it must not look like a new log.
         state = replace(
             state, epoch=max(state.epoch, end.epoch), recover_to=(end.epoch, end.offset)
         )

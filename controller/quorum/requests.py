@@ -1,7 +1,7 @@
 """The answers of a voter to the requests of other controllers.
 
-A refused request changes nothing. Any other is answered after the state it led to is saved, for
-that stands before the answer among the effects.
+A refused request changes nothing. Any other is answered after the state it led to is saved, because
+the save stands before the answer among the effects.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ QUIET = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
 )
-"""Refusals that are part of every change of leader."""
+"""Refusals that come with every change of leader, and are not logged."""
 
 
 def _refuse(at: Standing, ticket: int, request: Any, refusal: checks.Refusal, who: int) -> None:
-    """Refuse a request; a controller of another cluster is told nothing else."""
+    """Refuse a request. A controller of another cluster learns neither our epoch nor leader."""
     is_ours = refusal.error is not ErrorCode.INCONSISTENT_CLUSTER_ID
     answer = ANSWER_OF[type(request)](
         refusal.error,
@@ -42,7 +42,7 @@ def _refuse(at: Standing, ticket: int, request: Any, refusal: checks.Refusal, wh
 
 
 def on_vote(at: Standing, ticket: int, request: m.Vote, now_ms: int) -> None:
-    """Vote, or say whether we would."""
+    """Answer a request for our vote, or for a pre-vote: whether we would vote so."""
     candidate = request.candidate
     refusal = (
         checks.wrong_cluster(at.cluster_id, request.cluster_id)
@@ -76,7 +76,7 @@ def on_vote(at: Standing, ticket: int, request: m.Vote, now_ms: int) -> None:
 
 
 def on_fetch(at: Standing, ticket: int, request: m.FetchQuorumLog, now_ms: int) -> None:
-    """Give out the log, and learn how far the asker is."""
+    """Answer a follower's fetch if this node leads; refuse it otherwise."""
     refusal = checks.wrong_cluster(at.cluster_id, request.cluster_id) or checks.old_epoch(
         at.epoch, request.epoch
     )
@@ -98,7 +98,7 @@ def on_fetch(at: Standing, ticket: int, request: m.FetchQuorumLog, now_ms: int) 
 
 
 def on_begin(at: Standing, ticket: int, request: m.BeginQuorumEpoch, now_ms: int) -> None:
-    """Follow the leader of a new epoch."""
+    """Follow the leader that announces its epoch."""
     leader = request.leader
     refusal = (
         checks.wrong_cluster(at.cluster_id, request.cluster_id)
@@ -120,7 +120,7 @@ def on_begin(at: Standing, ticket: int, request: m.BeginQuorumEpoch, now_ms: int
 
 
 def on_end(at: Standing, ticket: int, request: m.EndQuorumEpoch, now_ms: int) -> None:
-    """Take in that the leader has left: the first of its successors needs no pre-vote."""
+    """Take in that the leader has resigned: the first of its successors needs no pre-vote."""
     leader_id = request.leader.voter_id
     refusal = (
         checks.wrong_cluster(at.cluster_id, request.cluster_id)

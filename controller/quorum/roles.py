@@ -20,14 +20,14 @@ from .voters import Voters
 
 @dataclass(slots=True)
 class Unattached:
-    """Knows no leader. May have voted in this epoch, and then waits for what comes of it."""
+    """A voter that knows no leader. It may have voted in this epoch and wait for the result."""
 
     until_ms: int
 
 
 @dataclass(slots=True)
 class Ballot:
-    """The answers so far to one question put to every voter."""
+    """The votes so far, our own included, in one election or pre-vote."""
 
     me: int
     voters: Voters
@@ -44,12 +44,12 @@ class Ballot:
 
     @property
     def is_won(self) -> bool:
-        """True if enough voters have granted it."""
+        """True if enough voters have granted their vote."""
         return len(self.granted) >= self.voters.votes_needed
 
     @property
     def is_lost(self) -> bool:
-        """True if too few voters are left that could grant it."""
+        """True if too many voters have rejected it for the ballot to be won."""
         return len(self.voters.ids) - len(self.rejected) < self.voters.votes_needed
 
 

@@ -1,8 +1,9 @@
-"""Snapshots of the metadata, one file each, and which of them is the newest.
+"""Snapshots of the metadata on disk, one file each.
 
     <end offset, 20 digits>-<epoch, 10 digits>.checkpoint      metadata batches, see batches.py
 
-The file appears whole or not at all. The one before the newest is kept for whoever is reading it.
+A file appears whole or not at all. The snapshot before the newest is kept for nodes that are still
+reading it.
 """
 
 import asyncio
@@ -33,15 +34,15 @@ class Snapshots:
         self._ids = sorted((each for each in found if each), key=lambda each: each.end_offset)
         self._open: tuple[SnapshotId, bytes] | None = None
         self._loaded: MetadataImage | None = None
-        """The image that `set_damaged_aside` has loaded: nothing is loaded twice at a start."""
+        """The image that `set_damaged_aside` loaded, so that a start loads it only once."""
 
     @property
     def newest(self) -> SnapshotId | None:
-        """The snapshot to load."""
+        """The newest snapshot; None if there is none."""
         return self._ids[-1] if self._ids else None
 
     def set_damaged_aside(self) -> None:
-        """The newest snapshot is one that can be loaded, or there is none."""
+        """Rename damaged snapshots, newest first, until one can be loaded or none is left."""
         while (newest := self.newest) is not None:
             try:
                 self._loaded = self.load()
@@ -68,7 +69,7 @@ class Snapshots:
             raise CorruptLog(path, 0, str(error)) from error
 
     async def write(self, image: MetadataImage, timestamp_ms: int) -> SnapshotId:
-        """Keep this image, which must not change any more. On stable storage on return."""
+        """Write this image, which must not change any more; it is on stable storage on return."""
         parts = []
         for batch in snapshot_batches(image, timestamp_ms):
             parts.append(batch)
@@ -92,7 +93,7 @@ class Snapshots:
             self._files.remove(self._path(self._ids.pop(0)))
 
     def read_part(self, snapshot: SnapshotId, position: int, max_bytes: int) -> SnapshotFetched:
-        """Some bytes of a snapshot's file."""
+        """Read up to `max_bytes` of a snapshot's file, from byte `position` on."""
         if snapshot not in self._ids:
             return SnapshotFetched(ErrorCode.SNAPSHOT_NOT_FOUND, f"{snapshot} is gone: fetch again")
         if self._open is None or self._open[0] != snapshot:

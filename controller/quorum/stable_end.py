@@ -1,14 +1,14 @@
-"""The file `stable-end`: up to where the metadata log is known to have reached the disk.
+"""The file `stable-end`: the end up to which the metadata log is known to be on disk.
 
     at 0 and at 512      sequence int64, epoch int32, end offset int64, crc32c uint32
 
-Written in place after every flush of the log and before anybody is told of it, without a flush of
-its own: whatever a crash leaves of it was true once, and a log does not become shorter by itself.
-So damage below it is damage, and only above it can it be what a write left that never ended. The
-one way for a log to become shorter is a leader that cuts it: then the new end is on stable storage
-before the cut is made.
+The file is written in place after every flush of the log and before the flush is reported, mostly
+without a flush of its own: any note that a crash leaves was true once, and a log does not become
+shorter by itself. So unreadable records below the noted end are damage; above it they may be the
+rest of an unfinished write. A log becomes shorter only if a leader cuts it, and then the new end
+is on stable storage before the cut is made.
 
-A killed process leaves it exact. Power may take back the newest notes, `FLUSH_EVERY` at most.
+After a killed process the note is exact. A power failure may lose the newest `FLUSH_EVERY` notes.
 """
 
 import logging
@@ -25,7 +25,8 @@ from .log_facts import LogEnd
 FILE_NAME: Final = "stable-end"
 FLUSH_EVERY: Final = 64
 _SLOT: Final = 512
-"""The slots take turns and lie in sectors of their own: one of them is always whole."""
+"""Distance of the two slots in bytes. They are written in turn, and each lies in a disk sector of
+its own, so that one of them is always whole."""
 _NOTE: Final = Struct(">qiq")
 _CRC: Final = Struct(">I")
 
@@ -37,14 +38,14 @@ class StableEnd:
 
     def __init__(self, files: Files, directory: str) -> None:
         """Read the file."""
-        # With files of their own: a note that cannot be written is no failure of the log.
+        # With `Files` of its own: a note that cannot be written must not fail the log.
         self._files = Files(files.fs, files.root)
         self._path = f"{directory}/{FILE_NAME}"
         data = self._files.read_small(self._path) or b""
         newest = newest_note(data)
         self._sequence, self.end = newest or (0, LogEnd(-1, 0))
         self.is_known = newest is not None
-        """False for a new log, one of an older release, and where both slots are damaged."""
+        """False for a new log, for one of an older release, and if both slots are damaged."""
         self._is_whole = len(data) >= 2 * _SLOT
         self._unflushed = 0
         self._file: File | None = None
@@ -52,7 +53,7 @@ class StableEnd:
     def note(self, end: LogEnd) -> None:
         """Note that the log is stable up to `end`.
 
-        If that cannot be written, an older note stands.
+        If the note cannot be written, the older note stays.
         """
         if self.is_known and end == self.end:
             return
@@ -62,9 +63,9 @@ class StableEnd:
             self._recover("%s is not noted: %s", end, error)
 
     def note_at_once(self, end: LogEnd) -> None:
-        """Do `note` and wait for the disk: stable on return, or StorageError.
+        """Do as `note`, but put the note on stable storage before returning, or StorageError.
 
-        Both slots are written: if one is damaged later, the other must not say that there was more.
+        Both slots are written, because an older slot would name a later end.
         """
         try:
             self._write(end)
@@ -79,7 +80,7 @@ class StableEnd:
         self._unflushed = 0
 
     def _recover(self, text: str, what: object, error: StorageError) -> None:
-        """Log a failure once; later notes are written all the same."""
+        """Log a failure, and open the way for later notes."""
         log.warning(text, what, error)
         self._files = Files(self._files.fs, self._files.root)
 
@@ -98,7 +99,7 @@ class StableEnd:
         self._unflushed += 1
 
     async def settle(self, *, at_least: int = FLUSH_EVERY) -> None:
-        """Flush the file if so many notes are not on stable storage yet."""
+        """Flush the file if `at_least` notes or more are not on stable storage yet."""
         if self._file is None or self._unflushed < at_least:
             return
         self._unflushed = 0
@@ -115,13 +116,13 @@ class StableEnd:
 
 
 def newest_note(data: bytes) -> tuple[int, LogEnd] | None:
-    """The newest good note in the file's bytes, after its place in the order of notes."""
+    """Return the newest valid note in the file's bytes: its sequence number and the end."""
     found = [note for at in (0, _SLOT) if (note := _decode(data[at : at + _SLOT])) is not None]
     return max(found, default=None)
 
 
 def _decode(slot: bytes) -> tuple[int, LogEnd] | None:
-    """A note that is what was written, and its place in the order of notes."""
+    """Decode a slot's sequence number and end; None if its checksum does not match."""
     if len(slot) < _NOTE.size + _CRC.size:
         return None
     sequence, epoch, offset = _NOTE.unpack_from(slot)

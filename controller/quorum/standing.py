@@ -1,9 +1,9 @@
 """The standing of one voter: its epoch, vote and role, and every change of them.
 
-Roles and their transitions: roles.py; the rules of a reign: leading.py; of a follower:
-following.py. What leads to a change is decided in node.py and requests.py.
+roles.py shows the roles and their transitions, leading.py and following.py have the rules of a
+leader and of a follower. node.py and requests.py decide when a change is due.
 
-An epoch is entered, and a vote given, in this order: no longer lead, save, then everything else.
+To enter an epoch or to give a vote, a node first stops leading, then saves, then does the rest.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ Role: TypeAlias = Unattached | Prospective | Candidate | Following | Leading | R
 
 
 class Standing:
-    """Epoch, vote, role. Methods add to `effects`, which an input's end takes away."""
+    """Epoch, vote and role of one voter. Methods add to `effects`; `take_effects` returns them."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class Standing:
         abstains: bool = False,
         wall_ms: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`dice(n)` gives any of 0..n-1. One that `abstains` has forgotten what it voted.
+        """Restore `state`. `dice(n)` draws one of 0..n-1. A node `abstains` if it lost its vote.
 
-        `wall_ms` is the time of day: it bounds the epochs that others may bring up.
+        `wall_ms` gives the time of day, which bounds the epochs that others may name.
         """
         self.settings = settings
         self.log = log
@@ -57,12 +57,12 @@ class Standing:
         self.abstains = abstains and settings.me not in settings.readmitted
         """True if nobody may count on our vote, nor on our copy of the log."""
         self.recover_to = LogEnd(*state.recover_to) if state.recover_to is not None else None
-        """Until our log is as new as this one again we are not elected, and vote for nobody whose
-        log is older: others have counted on what ours was."""
+        """The end of our lost log, on which others have counted. Until our log is as new again, we
+        are not elected, and vote for nobody whose log is older."""
         self.cluster_id = state.cluster_id
         self.epoch = max(state.epoch, log.end.epoch, 0)
-        """The present epoch. The log's epochs count too: the state may have been lost with its
-        file."""
+        """The present epoch. The log's epochs count too, because the file with the state may have
+        been lost."""
         self.voted_id = state.voted_id if self.epoch == state.epoch else m.NO_NODE
         named = {key.voter_id: key.directory_id for key in settings.readmitted}
         self.voters = Voters(settings.voters, {**dict(state.directory_ids), **named})
@@ -79,7 +79,7 @@ class Standing:
 
     @property
     def leader_id(self) -> int:
-        """The leader of this epoch, as far as we know."""
+        """The leader of this epoch; -1 while none is known."""
         match self.role:
             case Leading():
                 return self.me
@@ -96,18 +96,18 @@ class Standing:
 
     @property
     def least_end(self) -> LogEnd:
-        """The least end of a candidate's log: ours, or what ours was before it was lost."""
+        """The least end of a log to vote for: our own end, or that of our lost log if later."""
         end = self.log.end
         return end if self.recover_to is None else max(end, self.recover_to)
 
     def implausible(self, epoch: int) -> checks.Refusal | None:
-        """Refuse an epoch newer than ours that there cannot be, whichever node names it."""
+        """Refuse an epoch newer than ours that no elections can have led to by now."""
         if epoch <= self.epoch:
             return None
         return checks.implausible(epoch, checks.epoch_limit(self._wall_ms()))
 
     def has_leader(self, now_ms: int) -> bool:
-        """True if there is a leader that has not given us reason to doubt."""
+        """True if this node leads, or follows a leader that it heard from lately."""
         match self.role:
             case Leading():
                 return True
@@ -124,12 +124,12 @@ class Standing:
         return effects
 
     def random_ms(self) -> int:
-        """Draw one to two election timeouts: two candidates of the same moment part."""
+        """Draw one to two election timeouts in ms, so that candidates do not stay in step."""
         timeout_ms = self.settings.election_timeout_ms
         return timeout_ms + self._dice(timeout_ms)
 
     def pause_ms(self) -> int:
-        """Draw the pause after an election that nobody won: shorter, as the others are there."""
+        """Draw the pause in ms after a lost ballot: shorter, as no answer is waited for."""
         return self.settings.stagger_ms + self._dice(self.settings.election_timeout_ms)
 
     def turn_ms(self, leader_id: int) -> int:
@@ -139,7 +139,7 @@ class Standing:
     # Changes.
 
     def change(self, role: Role) -> None:
-        """Leave the present role for another one, in the epoch of `self.epoch`."""
+        """Change to another role, in the epoch `self.epoch`."""
         leader_id, old = self.leader_id, self.role
         if isinstance(old, Leading):
             for ticket in old.dismiss():
@@ -151,7 +151,7 @@ class Standing:
             self.effects.append(LeaderChanged())
 
     def save(self, leader_id: int = m.NO_NODE) -> None:
-        """Save what must not be forgotten, if it is news. The leader alone is worth no write."""
+        """Save the state if it has changed. A change of the leader alone is not saved."""
         known = tuple(sorted(self.voters.known.items()))
         lost = self.recover_to
         recover_to = (lost.epoch, lost.offset) if lost is not None else None
@@ -162,7 +162,7 @@ class Standing:
             self.effects.append(SaveState(state))
 
     def enter_epoch(self, epoch: int, now_ms: int) -> None:
-        """A newer epoch, which somebody else has begun."""
+        """Enter a newer epoch, which another node has begun."""
         if isinstance(self.role, Leading):
             self.effects.append(Deposed(f"epoch {epoch} has begun"))
         self.epoch, self.voted_id = epoch, m.NO_NODE
@@ -170,7 +170,7 @@ class Standing:
         self.change(Unattached(now_ms + self.random_ms()))
 
     def vote_for(self, key: m.VoterKey, voters: Sequence[m.VoterKey], now_ms: int) -> None:
-        """Give our vote of this epoch."""
+        """Give our vote in this epoch to the voter `key`."""
         self.voters.learn([key, *voters])
         self.voted_id = key.voter_id
         self.save()
@@ -195,7 +195,7 @@ class Standing:
         self.effects += role.fetch()
 
     def attend(self, epoch: int, leader_id: int, now_ms: int) -> None:
-        """Somebody says who leads this epoch, which is ours or newer."""
+        """Take in another node's message about who leads this epoch, which is ours or newer."""
         if epoch > self.epoch:
             self.enter_epoch(epoch, now_ms)
         if leader_id in (m.NO_NODE, self.me) or leader_id not in self.voters.ids:
@@ -207,9 +207,9 @@ class Standing:
             self.effects.append(Failed(f"epoch {epoch} has two leaders: {known}, {leader_id}"))
 
     def look_for_votes(self, now_ms: int) -> None:
-        """Ask whether the others would vote for us, as nobody leads.
+        """Ask the others for their pre-votes, as no leader is heard from.
 
-        Their answers name a leader.
+        A voter that follows a leader names it in its answer.
         """
         if self.is_leaving:
             self.change(Unattached(now_ms + self.random_ms()))
@@ -222,9 +222,9 @@ class Standing:
             self._ask_all(pre_vote=True)
 
     def stand(self, now_ms: int) -> None:
-        """Begin an epoch with a vote for ourselves, and ask for the others'."""
+        """Begin an epoch with a vote for ourselves, and ask the others for their votes."""
         if self.voters.majority > 1 and self.implausible(self.epoch + 1) is not None:
-            # Somebody has pushed us to the latest epoch there can be: none would vote for us yet.
+            # Somebody has pushed us to the latest plausible epoch: nobody would vote for us yet.
             self.change(Unattached(now_ms + self.random_ms()))
             return
         self.epoch, self.voted_id = self.epoch + 1, self.me
@@ -253,7 +253,7 @@ class Standing:
                 self.effects.append(Send(voter_id, request))
 
     def lead(self, now_ms: int) -> None:
-        """A majority has voted for us."""
+        """Become the leader, as enough voters have voted for us."""
         self.save(self.me)
         role = Leading(
             self.settings,
@@ -269,7 +269,7 @@ class Standing:
         self.effects += role.on_deadline(now_ms)
 
     def resign(self, now_ms: int, why: str, pause_ms: int) -> None:
-        """Lead no more, and tell the best of the others to go first."""
+        """Stop leading, and nominate the voter with the longest log to stand first."""
         role = self.role
         assert isinstance(role, Leading)
         successors = role.successors()

@@ -1,10 +1,10 @@
 """The voters, the disk each was last seen on, and how many of them make a majority.
 
 The list of voters is in the configuration and does not change. Their directory ids are learnt at
-first contact and remembered for good: the same id on another disk has forgotten what it voted and
-what it acknowledged, and is refused (INVALID_VOTER_KEY) until an operator names that disk. As long
-as one of them is unknown nobody is elected without the vote of every voter: two empty disks are not
-a majority of anything.
+first contact and remembered for good. The same voter on another disk has lost its votes and
+acknowledgements, and is refused (INVALID_VOTER_KEY) until an operator names that disk. As long as a
+voter's disk is unknown, a leader needs the vote of every voter, because two voters with empty disks
+must not form a majority.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from ...protocol.control.quorum_messages import MIGHT_BE_ANY, VoterKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumSettings:
-    """The facts that a node knows of its quorum from the start."""
+    """The quorum's settings, which are fixed while a node runs."""
 
     me: VoterKey
     voters: tuple[int, ...]
@@ -26,12 +26,12 @@ class QuorumSettings:
 
     @property
     def stagger_ms(self) -> int:
-        """Milliseconds that each voter lets the one before it try first."""
+        """Milliseconds by which each voter tries later than the one before it."""
         return max(1, self.election_timeout_ms // 6)
 
     @property
     def resign_ms(self) -> int:
-        """A leader that no majority asked for so long leads no more (check quorum)."""
+        """Milliseconds without fetches of a majority after which a leader resigns."""
         return self.fetch_timeout_ms * 3 // 2
 
 
@@ -44,7 +44,7 @@ class Voters:
 
     @property
     def majority(self) -> int:
-        """The number of voters that is more than half."""
+        """The least number of voters that is more than half of them."""
         return len(self.ids) // 2 + 1
 
     @property
@@ -58,7 +58,7 @@ class Voters:
         return self.majority if self.are_known else len(self.ids)
 
     def key(self, voter_id: int) -> VoterKey:
-        """The voter and the disk it is known by, if it is."""
+        """The voter with its known disk, or with `MIGHT_BE_ANY` if none is known."""
         return VoterKey(voter_id, self.known.get(voter_id, MIGHT_BE_ANY))
 
     def keys(self) -> tuple[VoterKey, ...]:
@@ -75,7 +75,7 @@ class Voters:
         return self.known.get(key.voter_id) == key.directory_id
 
     def learn(self, keys: Sequence[VoterKey]) -> bool:
-        """Remember disks of voters that were unknown; True if there were any."""
+        """Remember the disks of voters whose disk was unknown; True if there were any."""
         before = len(self.known)
         for key in keys:
             if key.voter_id in self.ids and key.directory_id != MIGHT_BE_ANY:
@@ -83,7 +83,7 @@ class Voters:
         return len(self.known) > before
 
     def rank_after(self, voter_id: int, other_id: int) -> int:
-        """The place of `other_id` in the round that begins after `voter_id`."""
+        """Return the place of `other_id`, from 0, in the cyclic order after `voter_id`."""
         if voter_id not in self.ids:
             return self.ids.index(other_id) if other_id in self.ids else len(self.ids)
         start = self.ids.index(voter_id) + 1
@@ -91,6 +91,6 @@ class Voters:
         return order.index(other_id) if other_id in order else len(order)
 
     def majority_least(self, own: int, others: Mapping[int, int]) -> int:
-        """Return the highest value that a majority has reached; `others` lacks only us."""
+        """Return the highest value that a majority has reached: `own` is ours, `others` theirs."""
         values = sorted((own, *others.values()), reverse=True)
         return values[self.majority - 1]
