@@ -1,1 +1,1 @@
-"""The languages spoken on the wire and on disk. Pure: no I/O, clock, randomness or logging."""
+"""The formats on the wire and on disk. Pure: no I/O, clock, randomness or logging."""

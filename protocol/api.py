@@ -1,6 +1,6 @@
 """The APIs of the Kafka protocol by number, and which versions of them we speak.
 
-The ranges are read off the message declarations: `messages/` must have been imported.
+The version ranges come from the message declarations, so `messages/` must have been imported.
 """
 
 from enum import IntEnum
@@ -9,11 +9,11 @@ from typing import Final
 from .schema import NEVER, REQUESTS, Versions, shape_of
 
 OWN_API_KEYS: Final = 30_000
-"""API keys from here on are ours; clients that do not know them pass them over."""
+"""API keys from this number on are our own; clients that do not know them ignore them."""
 
 
 class ApiKey(IntEnum):
-    """Every API of Kafka 4.3, and ours from OWN_API_KEYS on; 4-7 are retired and never sent."""
+    """Every API of Kafka 4.3, and our own from OWN_API_KEYS on. 4-7 are retired and not served."""
 
     PRODUCE = 0
     FETCH = 1
@@ -115,6 +115,6 @@ class ApiKey(IntEnum):
 
 
 def advertised_versions(api_key: int) -> Versions:
-    """Give the versions that ApiVersions shows, which may begin below those we serve."""
+    """Return the versions that ApiVersions shows, which may begin below those we serve."""
     declared = REQUESTS.get(api_key)
     return NEVER if declared is None else shape_of(declared).advertised

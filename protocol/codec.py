@@ -1,7 +1,7 @@
-"""Messages to bytes and back: functions compiled once per (message, version), on first use.
+"""Encodes and decodes messages, by functions compiled once per (message, version) on first use.
 
-Owns headers and framing of requests and responses too. Never does I/O; never allocates on the
-word of a length it has not checked against the bytes at hand.
+It also writes and reads the headers and sizes of requests and responses. It does no I/O, and
+allocates nothing for a claimed length before checking that the bytes are there.
 
 Request:  size:int32 api_key:int16 api_version:int16 correlation_id:int32 client_id:nullable string
           [tags when the version is flexible] body
@@ -45,22 +45,22 @@ class RequestHeader(NamedTuple):
 
 
 def request_class(api_key: int) -> type:
-    """Find the class of an API's request; KeyError when the API is not spoken here."""
+    """Return the class of an API's request; KeyError if the API is not supported here."""
     return REQUESTS[api_key]
 
 
 def response_class(api_key: int) -> type:
-    """Find the class of an API's response; KeyError when the API is not spoken here."""
+    """Return the class of an API's response; KeyError if the API is not supported here."""
     return RESPONSES[api_key]
 
 
 def is_flexible(cls: type, version: int) -> bool:
-    """Tell whether `version` of a message uses compact lengths and tagged fields (KIP-482)."""
+    """True if `version` of a message uses compact lengths and tagged fields (KIP-482)."""
     return version in shape_of(cls).flexible
 
 
 def has_tagged_header(cls: type, version: int) -> bool:
-    """Tell whether tagged fields end the header; a version above ours may be asked for too."""
+    """True if tagged fields end the message's header; `version` may be above ours."""
     tagged = _tagged_headers.get((cls, version))
     if tagged is None:
         shape = shape_of(cls)
@@ -75,7 +75,7 @@ def has_tagged_header(cls: type, version: int) -> bool:
 def decoder_of(cls: type, version: int) -> Decoder:
     """Compile, or look up, `decode(view, position, end) -> (message, position)`.
 
-    It raises BAD_BYTES; use `decode` unless the caller maps them itself.
+    The function raises BAD_BYTES. A caller that does not catch them uses `decode` instead.
     """
     decoder = _decoders.get((cls, version))
     if decoder is None:
@@ -85,7 +85,10 @@ def decoder_of(cls: type, version: int) -> Decoder:
 
 
 def encoder_of(cls: type, version: int) -> Encoder:
-    """Compile, or look up, `encode(buffer, parts, message) -> buffer still to be filled`."""
+    """Compile, or look up, `encode(buffer, parts, message) -> last buffer`.
+
+    It appends to `buffer`. If it adds parts, it returns the buffer that comes after them.
+    """
     encoder = _encoders.get((cls, version))
     if encoder is None:
         _check_version(cls, version)
@@ -94,12 +97,12 @@ def encoder_of(cls: type, version: int) -> Encoder:
 
 
 def decode(cls: type[T], version: int, view: Buffer) -> T:
-    """Read a message that fills `view`; RemoteProtocolError names the message and the reason."""
+    """Decode a message that fills `view`; RemoteProtocolError if the bytes are malformed."""
     return decode_at(cls, version, memoryview(view), 0)
 
 
 def decode_at(cls: type[T], version: int, view: memoryview, pos: int) -> T:
-    """Read a message that fills `view` from `pos` on."""
+    """Decode a message that fills `view` from `pos` on; RemoteProtocolError as in `decode`."""
     end = len(view)
     try:
         message, stop = decoder_of(cls, version)(view, pos, end)
@@ -111,21 +114,21 @@ def decode_at(cls: type[T], version: int, view: memoryview, pos: int) -> T:
 
 
 def encode(message: object, version: int) -> list[Buffer]:
-    """Write a message as parts to send one after the other; record bytes are parts of their own."""
+    """Encode a message as parts to send in order; large record bytes are parts of their own."""
     parts: list[Buffer] = []
     parts.append(_encode_onto(bytearray(), parts, message, version))
     return parts
 
 
 def encode_bytes(message: object, version: int) -> bytes:
-    """Write a message as one bytes object."""
+    """Encode a message as one bytes object."""
     return b"".join(encode(message, version))
 
 
 def frame_request(
     message: object, version: int, correlation_id: int, client_id: str | None
 ) -> list[Buffer]:
-    """Write size, header and body of a request as parts."""
+    """Encode size, header and body of a request as parts to send in order."""
     shape = shape_of(type(message))
     client = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(client)
@@ -138,7 +141,7 @@ def frame_request(
 
 
 def frame_response(message: object, version: int, correlation_id: int) -> list[Buffer]:
-    """Write size, header and body of a response as parts."""
+    """Encode size, header and body of a response as parts to send in order."""
     start = bytearray(_RESPONSE_HEADER.pack(0, correlation_id))
     if has_tagged_header(type(message), version):
         start.append(0)
@@ -146,10 +149,10 @@ def frame_response(message: object, version: int, correlation_id: int) -> list[B
 
 
 def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
-    """Read a request's header and return it with the position of the body.
+    """Decode a request's header and return it with the position of the body.
 
-    The header's form depends on the version asked for. If the API or version is not spoken here,
-    the header is read up to its client id, where every form agrees.
+    The header's layout depends on API and version. If the API is unknown, the header is read up to
+    its client id, up to which all layouts agree.
     """
     try:
         api_key, version, correlation_id, length = _HEADER.unpack_from(view, 0)
@@ -169,7 +172,7 @@ def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
 
 
 def decode_response_frame(cls: type[T], version: int, view: Buffer) -> tuple[int, T]:
-    """Read a response (without its size): its correlation id and the message."""
+    """Decode a response without its size; return its correlation id and the message."""
     view = memoryview(view)
     try:
         (correlation_id,) = _INT32.unpack_from(view, 0)

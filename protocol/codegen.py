@@ -1,9 +1,9 @@
-"""Source of encode and decode functions for one (declared class, version).
+"""Generates the source of the encode and decode functions for one (declared class, version).
 
-Owns the text of the compiled functions; `codec` owns their use. Runs of fixed-size fields become
-one `struct` call, one-byte lengths are read in place, nested structs are functions of their own.
-A compiled decoder raises struct.error, IndexError or ValueError on bad bytes and checks every
-claimed length against the bytes left before it slices or loops.
+`codec` calls the compiled functions. A run of fixed-size fields becomes one `struct` call, one-byte
+lengths are read inline, and each nested struct has a function of its own. A compiled decoder raises
+struct.error, IndexError or ValueError on bad bytes. It checks every claimed length against the
+bytes left before it slices or loops.
 """
 
 import struct
@@ -14,26 +14,26 @@ from .primitives import continue_uvarint, encode_uvarint, read_uvarint
 from .schema import UNSET, Element, Field, Shape, shape_of
 
 INLINE_RECORDS_BYTES: Final = 1024
-"""Records up to this size are copied into the message: cheaper than one more part to send."""
+"""Records up to this size are copied into the message, which costs less than one more part."""
 
 
 def short(what: str, claimed: int, left: int) -> ValueError:
-    """Make the error for a length that the bytes at hand cannot hold."""
+    """Make the error for a claimed length that exceeds the bytes left."""
     return ValueError(f"{what} claims {claimed} bytes or items, {left} bytes are left")
 
 
 def crowded(what: str, most: int) -> ValueError:
-    """Make the error for a request of more items than a loop should bear."""
+    """Make the error for a request with more items in its arrays than allowed."""
     return ValueError(f"more than {most} items in one request, with those of {what}: ask in parts")
 
 
 def null(what: str) -> ValueError:
-    """Make the error for a null where the version has none."""
+    """Make the error for a null in a field that may not be null in this version."""
     return ValueError(f"{what} is null, but may not be")
 
 
 class _Source:
-    """Lines of a function being written, and the objects they name."""
+    """The lines of a function that is being generated, and the objects that they name."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -51,7 +51,7 @@ class _Source:
         self._count = 0
 
     def name(self, value: object, prefix: str = "k") -> str:
-        """Name an object for use in the text."""
+        """Give an object a name by which the generated lines can use it."""
         self._count += 1
         name = f"{prefix}{self._count}"
         self.names[name] = value
@@ -89,12 +89,12 @@ class _Block:
 
 
 def fixed_code(element: Element) -> str:
-    """Give the `struct` code of a type of fixed size, else an empty string."""
+    """Return the `struct` code of a type of fixed size, else an empty string."""
     return element.wire.code if element.wire is not None else ""
 
 
 def present(shape: Shape, version: int) -> tuple[list[Field], list[Field], list[Field]]:
-    """Split the fields into those in place, those tagged, and those absent in `version`."""
+    """Split the fields into untagged, tagged and absent ones in `version`."""
     here = [f for f in shape.fields if version in f.versions]
     tagged = sorted((f for f in here if f.tag is not None), key=lambda f: f.tag or 0)
     in_place = [f for f in here if f.tag is None]
@@ -106,12 +106,12 @@ def present(shape: Shape, version: int) -> tuple[list[Field], list[Field], list[
 
 
 def length_code(element: Element) -> str:
-    """Give the `struct` code of a length in versions that are not flexible."""
+    """Return the `struct` code of a length in versions that are not flexible."""
     return "h" if element.wire is not None and element.wire.name == "string" else "i"
 
 
 def minimum_size(element: Element, version: int, flexible: bool) -> int:
-    """Give the fewest bytes an item takes: what an array's claimed count is checked against."""
+    """Return the fewest bytes that an item takes, by which an array's claimed count is checked."""
     if code := fixed_code(element):
         return struct.calcsize(f">{code}")
     if element.struct is not None:
@@ -181,7 +181,7 @@ class _Decoding:
         return src.compile("buf, pos, end", f"decode {shape.cls.__name__} v{self.version}")
 
     def _fixed_run(self, src: _Source, run: list[Field], then: str = "") -> None:
-        """Read fields of fixed size, and a number `n` of code `then` after them, in one call."""
+        """Generate one call that reads fixed-size fields, and then `n` of struct code `then`."""
         targets = [f"o.{f.name}" for f in run] + ["n"] * bool(then)
         if targets == ["n"] and then == "B":
             src.add("n = buf[pos]", "pos += 1")
@@ -202,7 +202,7 @@ class _Decoding:
         self._value(src, f.element, target, f)
 
     def _value(self, src: _Source, element: Element, target: str, f: Field) -> None:
-        """Read a value of `f`: the whole of it, or one item of an array."""
+        """Generate the reading of `f`'s value, or of one item if `f` is an array."""
         if code := fixed_code(element):
             layout = struct.Struct(">" + code)
             unpack = src.name(layout.unpack_from, "unpack")
@@ -215,7 +215,7 @@ class _Decoding:
             self._after_length(src, element, target, f)
 
     def _length(self, src: _Source, element: Element, run: list[Field]) -> None:
-        """Read `run`, then leave the length of `element` in `n`: -1 for null."""
+        """Generate the reading of `run`, then of the length of `element` into `n`: -1 for null."""
         if not self.flexible:
             self._fixed_run(src, run, length_code(element))
             return
@@ -254,7 +254,7 @@ class _Decoding:
         with src.block(f"if n * {least} > end - pos:"):
             src.add(f"raise short({f.name!r}, n, end - pos)")
         if self._whole.most_items:
-            # One alone, as in most requests, costs what the item that it is part of does.
+            # Arrays of one item, the most frequent, are not counted: the item around them is.
             with src.block("if n > 1:"):
                 src.add("left[0] -= n")
                 with src.block("if left[0] < 0:"):
@@ -278,7 +278,7 @@ class _Decoding:
         src.add(f"{target} = {out}")
 
     def _tags(self, src: _Source, tagged: list[Field]) -> None:
-        """Read the tagged fields, whose number is in `n` but for the rest of a long varint."""
+        """Generate the reading of tagged fields; `n` holds the first byte of their number."""
         with src.block("if n:"):
             with src.block("if n > 127:"):
                 src.add("n, pos = continue_uvarint(buf, pos, n)")
@@ -308,7 +308,7 @@ class _Decoding:
 
 
 def compile_encoder(cls: type, version: int, flexible: bool) -> Any:
-    """Compile `encode(b, parts, message) -> b`: `b` is the buffer that is being filled."""
+    """Compile `encode(b, parts, message) -> b`, where `b` is the buffer that is being filled."""
     return _Encoding(version, flexible).of(shape_of(cls))
 
 
@@ -338,7 +338,7 @@ class _Encoding:
                 self._fixed_run(src, run)
                 self._field(src, f)
             run = []
-        # A pad byte is a zero: the number of tagged fields where there are none to write.
+        # A pad byte is a zero, which is the number of tagged fields if there are none.
         self._fixed_run(src, run, "x" if self.flexible and not tagged and run else "")
         if self.flexible and (tagged or not run):
             self._tags(src, tagged)
@@ -346,14 +346,14 @@ class _Encoding:
         return src.compile("b, parts, o", f"encode {shape.cls.__name__} v{self.version}")
 
     def _fixed_run(self, src: _Source, run: list[Field], then: str = "", n: str = "") -> None:
-        """Write fields of fixed size, and what `then` stands for after them, in one call."""
+        """Generate one call that writes fixed-size fields, and then `n` of struct code `then`."""
         values = [f"o.{f.name}" for f in run] + [n] * bool(n)
         if values:
             layout = struct.Struct(">" + "".join(fixed_code(f.element) for f in run) + then)
             src.add(f"b += {src.name(layout.pack, 'pack')}({', '.join(values)})")
 
     def _field(self, src: _Source, f: Field) -> None:
-        """Write the source that encodes the field `f`, whose value is in `x`."""
+        """Generate the encoding of the field `f`, whose value is in `x`."""
         if f.element.struct is not None and self.version in f.nullable and f.tag is None:
             with src.block("if x is None:"):
                 src.add("b.append(255)")
@@ -364,7 +364,7 @@ class _Encoding:
         self._value(src, f.element, f)
 
     def _value(self, src: _Source, element: Element, f: Field) -> None:
-        """Write the source that encodes `x`, which is the whole of `f` or one item of its array."""
+        """Generate the encoding of `x`, which is the value of `f` or one item of its array."""
         if code := fixed_code(element):
             src.add(f"b += {src.name(struct.Struct('>' + code).pack, 'pack')}(x)")
         elif element.struct is not None:
@@ -374,7 +374,7 @@ class _Encoding:
             self._sized(src, element, f, [])
 
     def _sized(self, src: _Source, element: Element, f: Field, run: list[Field]) -> None:
-        """Write `run`, then the length of `x` and what it holds."""
+        """Generate the writing of `run`, then of the length and the content of `x`."""
         nullable = element is f.element and self.version in f.nullable
         with src.block("if x is None:"):
             null_length = "n = 0" if self.flexible else "n = -1"
@@ -422,7 +422,7 @@ class _Encoding:
             self._value(src, items, f)
 
     def _tags(self, src: _Source, tagged: list[Field]) -> None:
-        """Write tagged fields that differ from their default, in the order of their tags."""
+        """Generate the writing of the tagged fields that differ from their default, in order."""
         if not tagged:
             src.add("b.append(0)")
             return

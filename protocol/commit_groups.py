@@ -1,8 +1,8 @@
-"""Commit groups by name: which transactional ids belong to one, and how a group may be named.
+"""Commit groups: which transactional ids belong to one group, and how a group may be named.
 
-Pure. A group's ids are `{group}/{partition}/{generation}.{attempt}`; all are kept where the group's
-own name is, so that one coordinator can decide about them together. The generation keeps the ids of
-one run from fencing those of another; no code reads it out of an id.
+Pure. A group's ids are `{group}/{partition}/{generation}.{attempt}`. All of them belong to the
+coordinator of the group's name, so that it can decide about them together. The generation makes the
+ids of two runs differ, so that one run does not fence the other; no code reads it from an id.
 """
 
 import re
@@ -17,12 +17,12 @@ NO_BATCH: Final = -1
 
 
 def is_group_name(name: str) -> bool:
-    """True if `name` keeps NAME_RULE."""
+    """True if `name` follows NAME_RULE."""
     return _NAME.fullmatch(name) is not None
 
 
 def member_id(group: str, partition: int, generation: int, attempt: int) -> str:
-    """The transactional id of one attempt at one part of a group's work, in one run of it."""
+    """Return the transactional id of one attempt at one partition of a run, the `generation`."""
     return f"{group}/{partition}/{generation}.{attempt}"
 
 

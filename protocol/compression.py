@@ -1,8 +1,8 @@
 """Compression of record batches: gzip, snappy, lz4 and zstd, through cramjam, within bounds.
 
-What comes in is bounded: output is written into a buffer that grows to at most the caller's limit,
-so that a bomb costs no more than that. What goes out is what every Kafka client reads: raw snappy
-(never snappy's own stream format) and lz4 frames of independent blocks without checksums.
+Decompressed output is written into a buffer that grows to at most the caller's limit, so that a
+decompression bomb costs no more. Compressed output is in formats that every Kafka client reads: raw
+snappy (not snappy's own stream format) and lz4 frames of independent blocks without checksums.
 """
 
 import struct
@@ -18,7 +18,7 @@ from .types import Buffer
 
 
 class Codec(IntEnum):
-    """The low three bits of a batch's attributes."""
+    """The compression codec of a batch: the low three bits of its attributes."""
 
     NONE = 0
     GZIP = 1
@@ -28,7 +28,7 @@ class Codec(IntEnum):
 
 
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
-"""Enough for a batch of 1 MB at the best ratios seen on real data."""
+"""The default limit; enough for a batch of 1 MB at the highest ratios seen on real data."""
 
 # No codec can expand further than this; zstd has no useful limit of its own.
 _HIGHEST_RATIO: Final = {Codec.GZIP: 1_033, Codec.SNAPPY: 32, Codec.LZ4: 256, Codec.ZSTD: 1 << 30}
@@ -51,7 +51,7 @@ _LZ4_STORED: Final = 1 << 31
 
 
 class ExpandsTooFar(RemoteProtocolError):
-    """The output is larger than the caller accepts; the data need not be damaged."""
+    """The output is larger than the caller's limit; the data need not be damaged."""
 
 
 def compress(codec: Codec, data: Buffer) -> Buffer:
@@ -68,7 +68,7 @@ def compress(codec: Codec, data: Buffer) -> Buffer:
 
 
 def decompress(codec: Codec, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """Decompress what `compress` or any Kafka client has compressed.
+    """Decompress the output of `compress` or of any Kafka client.
 
     Raises RemoteProtocolError if the data is damaged, and ExpandsTooFar, a kind of it, if the
     output is above `max_bytes`. Time and memory are bounded by `max_bytes`.
@@ -106,7 +106,7 @@ def _lz4_frame(data: Buffer) -> bytes:
 def _grow_until_it_fits(codec: Codec, data: Buffer, max_bytes: int) -> bytes:
     """Decompress into a buffer of the likely size.
 
-    A full buffer is replaced by one four times as large.
+    If the buffer is too small, begin again with one four times as large, up to the limit.
     """
     limit = min(max_bytes, _HIGHEST_RATIO[codec] * len(data) + 64)
     size = min(limit, _likely_size(codec, data))
@@ -128,9 +128,9 @@ def _grow_until_it_fits(codec: Codec, data: Buffer, max_bytes: int) -> bytes:
 
 @cache
 def _message_when_full(codec: Codec) -> str:
-    """Return the library's message for a full buffer.
+    """Return the library's error message for a full buffer.
 
-    Only its words tell a full buffer from damage.
+    Only the message distinguishes a full buffer from damaged data.
     """
     try:
         _WRITE_INTO[codec](bytes(compress(codec, b"two")), bytearray(1))
@@ -140,7 +140,7 @@ def _message_when_full(codec: Codec) -> str:
 
 
 def _likely_size(codec: Codec, data: Buffer) -> int:
-    """Guess the output's size; where a frame says it, trust that only as far as the limit."""
+    """Guess the output's size; at least as the frame states it, which may be false."""
     guess = 4 * len(data) + 1024
     if codec == Codec.GZIP and len(data) >= 18:
         return max(guess, int.from_bytes(data[-4:], "little"))
@@ -160,9 +160,9 @@ def _zstd_content_size(data: Buffer) -> int:
 
 
 def _snappy(data: memoryview, max_bytes: int) -> bytes:
-    """Decompress raw snappy or xerial's chunks.
+    """Decompress raw snappy, or the chunks of Java's xerial format.
 
-    Xerial is magic, two versions, then (int32 size, raw)*.
+    Xerial's format is a magic number, two versions, then (int32 size, raw snappy)*.
     """
     chunks = [data]
     if bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:

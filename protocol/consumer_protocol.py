@@ -1,8 +1,8 @@
-"""The bytes inside JoinGroup and SyncGroup: subscriptions and assignments of consumers.
+"""Subscriptions and assignments of consumers, the bytes inside JoinGroup and SyncGroup.
 
-The bytes of JoinGroup's `metadata` and SyncGroup's `assignment` where the protocol type is
-`consumer`: an int16 version, then the message. A newer version is read as the newest known here,
-which only works because versions append fields (Kafka promises that). Pure.
+If a group's protocol type is `consumer`, JoinGroup's `metadata` and SyncGroup's `assignment` are an
+int16 version, then one of these messages. A newer version is read as the newest known here, because
+Kafka promises that versions only append fields. Pure.
 """
 
 import struct
@@ -35,7 +35,7 @@ class ConsumerProtocolSubscription:
     user_data: Bytes | None = field(default=None)
     """Bytes that only the assignor reads."""
     owned_partitions: list[TopicPartitions] = field("1+", default=[])
-    """Partitions that the member keeps while it joins (KIP-429)."""
+    """The partitions that the member owns while it joins (KIP-429)."""
     generation_id: Int32 = field("2+", default=NO_GENERATION)
     """The generation in which the member owned `owned_partitions` (KIP-792)."""
     rack_id: String | None = field("3+", default=None)
@@ -53,37 +53,37 @@ class ConsumerProtocolAssignment:
 def encode_subscription(
     subscription: ConsumerProtocolSubscription, version: int = _NEWEST
 ) -> bytes:
-    """Write the metadata of JoinGroup."""
+    """Encode a member's metadata for JoinGroup."""
     return _VERSION.pack(version) + codec.encode_bytes(subscription, version)
 
 
 def decode_subscription(encoded: bytes) -> ConsumerProtocolSubscription:
-    """Read the metadata of JoinGroup; RemoteProtocolError when its bytes are bad."""
+    """Decode a member's metadata of JoinGroup; RemoteProtocolError if it is malformed."""
     return _decode(ConsumerProtocolSubscription, encoded)
 
 
 def topics_of(metadata: bytes) -> tuple[str, ...]:
     """Return the topics in a consumer's metadata, sorted.
 
-    Raises RemoteProtocolError if the bytes are not such metadata.
+    Raise RemoteProtocolError if the metadata is malformed.
     """
     return tuple(sorted(decode_subscription(metadata).topics))
 
 
 def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = _NEWEST) -> bytes:
-    """Write the assignment of SyncGroup."""
+    """Encode a member's assignment for SyncGroup."""
     return _VERSION.pack(version) + codec.encode_bytes(assignment, version)
 
 
 def decode_assignment(encoded: bytes) -> ConsumerProtocolAssignment:
-    """Read the assignment of SyncGroup; empty bytes are no partitions."""
+    """Decode a member's assignment of SyncGroup; empty bytes stand for no partitions."""
     if not encoded:
         return ConsumerProtocolAssignment(assigned_partitions=[])
     return _decode(ConsumerProtocolAssignment, encoded)
 
 
 def _decode(cls: type[T], encoded: bytes) -> T:
-    """Read a message; bytes after it belong to a newer version and are skipped."""
+    """Decode a message; further bytes belong to a newer version and are skipped."""
     if len(encoded) < _VERSION.size:
         raise RemoteProtocolError(f"{cls.__name__} of {len(encoded)} bytes")
     (version,) = _VERSION.unpack_from(encoded)

@@ -1,9 +1,9 @@
 """Records of `__consumer_offsets` and `__transaction_state`, in Kafka's own format.
 
-A key is the int16 of its kind and then the key, a value the int16 of its version and then the
-value; no value is a tombstone. Pure: which record means what is decided in broker/coordinator.
-Source: Kafka's schemas GroupMetadataKey, OffsetCommitValue, TransactionLogValue and so on; KIP-915
-(versions from the first flexible one on only gain tagged fields).
+A key is an int16, its kind, and then the key's fields. A value is an int16, its version, and then
+the value's fields; a record without value is a tombstone. Pure: broker/coordinator decides what the
+records mean. Source: Kafka's schemas GroupMetadataKey, OffsetCommitValue, TransactionLogValue and
+so on; KIP-915 (from the first flexible version on, versions only gain tagged fields).
 """
 
 import struct
@@ -45,13 +45,13 @@ class OffsetCommitValue:
 
     offset: Int64
     leader_epoch: Int32 = field("3+", default=NO_EPOCH)
-    """The leader epoch of the last record read; -1: not known."""
+    """The leader epoch of the last record read; -1 if it is not known."""
     metadata: String = field(default="")
     commit_timestamp: Int64
     """Wall clock, in milliseconds."""
     expire_timestamp: Int64 = field("1", default=NO_TIMESTAMP)
-    """Wall clock, in milliseconds, if the client asked for a retention time; -1: the broker's
-    retention applies."""
+    """Wall clock, in milliseconds, if the client asked for a retention time. It is -1 if the
+    broker's retention applies."""
 
 
 @data(versions="2", flexible="none")
@@ -70,7 +70,7 @@ class MemberMetadata:
     client_id: String
     client_host: String
     rebalance_timeout: Int32 = field("1+", default=-1)
-    """Milliseconds; -1: the session timeout applies."""
+    """Milliseconds; -1 if the session timeout applies."""
     session_timeout: Int32
     """Milliseconds."""
     subscription: Bytes
@@ -92,7 +92,7 @@ class GroupMetadataValue:
 
 @data(versions="0", flexible="none")
 class TransactionLogKey:
-    """The transactional id of a ledger."""
+    """A transactional id, whose state the value holds."""
 
     transactional_id: String
 
@@ -113,17 +113,17 @@ class TransactionLogValue:
     previous_producer_id: Int64 = field("1+", default=NO_PRODUCER_ID, tag=0)
     """The producer id of the last transaction that ended."""
     next_producer_id: Int64 = field("1+", default=NO_PRODUCER_ID, tag=1)
-    """The producer id given to the producer last, after the epochs of the one before ran out."""
+    """The producer id that replaces `producer_id` because its epochs ran out; -1 if none does."""
     producer_epoch: Int16
     transaction_timeout_ms: Int32
     transaction_status: Int8
-    """0: empty, 1: ongoing; decided: 2 to commit, 3 to abort; complete: 4 committed, 5 aborted."""
+    """0 empty, 1 ongoing, 2 prepared to commit, 3 prepared to abort, 4 committed, 5 aborted."""
     transaction_partitions: list[TransactionPartitions] | None = field(default=[])
-    """The partitions of the transaction; None if it has no partitions."""
+    """The partitions of the transaction; None or empty if it has none."""
     transaction_last_update_timestamp_ms: Int64
     transaction_start_timestamp_ms: Int64 = field(default=NO_TIMESTAMP)
     client_transaction_version: Int16 = field("1+", default=0, tag=2)
-    """`transaction.version` as the client speaks it (KIP-890)."""
+    """The level of `transaction.version` that the client uses (KIP-890)."""
 
 
 @data(versions="30000", flexible="none")
@@ -140,7 +140,7 @@ class CommitGroupValue:
     generation: Int64
     """The generation of the newest run."""
     batch_id: Int64
-    """The newest batch that was committed; -1: none was."""
+    """The newest batch that was committed; -1 if none was."""
     runs: list[String]
     """The runs of the group, the newest last."""
     last_used_timestamp_ms: Int64
@@ -149,7 +149,7 @@ class CommitGroupValue:
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitRecord:
-    """An offset committed, or forgotten."""
+    """A group's committed offset in a partition; a value of None removes it."""
 
     key: OffsetCommitKey
     value: OffsetCommitValue | None
@@ -157,7 +157,7 @@ class OffsetCommitRecord:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadataRecord:
-    """A group's generation, or the group's end."""
+    """A group's newest generation; a value of None removes the group."""
 
     key: GroupMetadataKey
     value: GroupMetadataValue | None
@@ -165,7 +165,7 @@ class GroupMetadataRecord:
 
 @dataclass(frozen=True, slots=True)
 class TransactionRecord:
-    """A transactional id's state, or its end."""
+    """A transactional id's state; a value of None removes the id."""
 
     key: TransactionLogKey
     value: TransactionLogValue | None
@@ -173,7 +173,7 @@ class TransactionRecord:
 
 @dataclass(frozen=True, slots=True)
 class CommitGroupRecord:
-    """A commit group's state, or its end."""
+    """A commit group's state; a value of None removes the group."""
 
     key: CommitGroupKey
     value: CommitGroupValue | None
@@ -181,7 +181,7 @@ class CommitGroupRecord:
 
 @dataclass(frozen=True, slots=True)
 class UnknownRecord:
-    """A record of a kind or version that a newer broker wrote; this broker leaves it alone."""
+    """A record of an unknown kind or version, from a newer broker; this broker ignores it."""
 
     kind: int
     key: bytes
@@ -189,7 +189,7 @@ class UnknownRecord:
 
 
 Unread = RemoteProtocolError | UnknownRecord
-"""A record that a coordinator passes over: its bytes are bad, or its kind is not known here."""
+"""A record that a coordinator skips, because it is malformed or of an unknown kind or version."""
 Record = OffsetCommitRecord | GroupMetadataRecord | TransactionRecord | CommitGroupRecord
 GroupRecord = OffsetCommitRecord | GroupMetadataRecord | UnknownRecord
 TransactionStateRecord = TransactionRecord | CommitGroupRecord | UnknownRecord
@@ -199,7 +199,7 @@ _OFFSET_COMMIT: Final = (OffsetCommitRecord, OffsetCommitKey, OffsetCommitValue)
 _GROUP_METADATA: Final = (GroupMetadataRecord, GroupMetadataKey, GroupMetadataValue)
 # Kind 0 was written by brokers before 0.9; its layout is that of kind 1.
 _GROUP_KINDS: _Kinds = {0: _OFFSET_COMMIT, 1: _OFFSET_COMMIT, 2: _GROUP_METADATA}
-# Kind 30000 is our own: Kafka's tools and older brokers pass it over.
+# Kind 30000 is our own: Kafka's tools and older brokers ignore it.
 _TRANSACTION_KINDS: _Kinds = {
     0: (TransactionRecord, TransactionLogKey, TransactionLogValue),
     30_000: (CommitGroupRecord, CommitGroupKey, CommitGroupValue),
@@ -216,11 +216,11 @@ _VALUE_VERSIONS: Final = {
     TransactionLogValue: 1,
     CommitGroupValue: 0,
 }
-"""The version that each value is written in unless the caller names another: Kafka 4.3's."""
+"""The version in which each value is written by default, as in Kafka 4.3."""
 
 
 def encode_record(record: Record, *, version: int | None = None) -> tuple[bytes, bytes | None]:
-    """Write a record as key and value, the value in `version` or as Kafka 4.3 does."""
+    """Encode a record as key and value. `version` is the value's; by default as in Kafka 4.3."""
     key, value = record.key, record.value
     key_bytes = _encode(key, _KEY_VERSIONS[type(key)])
     if value is None:
@@ -228,18 +228,18 @@ def encode_record(record: Record, *, version: int | None = None) -> tuple[bytes,
     if version is None:
         version = _VALUE_VERSIONS[type(value)]
         if isinstance(value, OffsetCommitValue) and value.expire_timestamp != NO_TIMESTAMP:
-            version = 1  # the only one with room for it, as Kafka does
+            version = 1  # the only one that has the field, as in Kafka
     return key_bytes, _encode(value, version)
 
 
 def decode_group_record(key: bytes, value: bytes | None) -> GroupRecord:
-    """Read a record of `__consumer_offsets`; RemoteProtocolError when its bytes are bad."""
+    """Decode a record of `__consumer_offsets`; RemoteProtocolError if it is malformed."""
     found: GroupRecord = _decode(_GROUP_KINDS, key, value)
     return found
 
 
 def decode_transaction_record(key: bytes, value: bytes | None) -> TransactionStateRecord:
-    """Read a record of `__transaction_state`; RemoteProtocolError when its bytes are bad."""
+    """Decode a record of `__transaction_state`; RemoteProtocolError if it is malformed."""
     found: TransactionStateRecord = _decode(_TRANSACTION_KINDS, key, value)
     return found
 

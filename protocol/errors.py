@@ -1,7 +1,7 @@
-"""The error table of the Kafka protocol and the exceptions that speak of it.
+"""The error table of the Kafka protocol, and the exceptions for errors of the protocol.
 
-Each code says in one sentence what happened, whether repeating the same request can help, and
-whether the asker's metadata is stale. Nothing else decides either question.
+Each code has a sentence that says what happened, whether repeating the request can help, and
+whether the client's metadata is stale. No other code decides these two questions.
 """
 
 from enum import IntEnum, IntFlag
@@ -16,7 +16,7 @@ class Cure(IntFlag):
     NOTHING = 0
     RETRY = 1
     REFRESH = 2
-    """Ask for metadata before anything else: the partition, topic or leader moved."""
+    """Fetch metadata first, because the partition, topic or leader may have changed."""
 
 
 RETRY = Cure.RETRY
@@ -181,10 +181,10 @@ class ErrorCode(IntEnum):
 
 
 class ApiError(MinikafkaError):
-    """A code of the protocol; it goes on the wire and the peer acts on it."""
+    """An error with a code of the protocol, which is sent to the peer."""
 
     def __init__(self, code: ErrorCode, detail: str = "") -> None:
-        """`detail` is for people: an error message field or a log line."""
+        """`detail` is a text for people, sent as the error message or logged."""
         super().__init__(f"{code.name}: {detail or code.doc}")
         self.code = code
         self.detail = detail
@@ -195,11 +195,11 @@ class ProtocolError(MinikafkaError):
 
 
 class LocalProtocolError(ProtocolError):
-    """A mistake of our own: a message that the version asked for cannot express."""
+    """A mistake of our own, such as a message that the chosen version cannot express."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """A mistake of the peer.
+    """Malformed or forbidden bytes of the peer or of a log.
 
-    Nothing after it on the connection can be trusted: close the connection.
+    Later bytes of the same connection cannot be trusted, so the connection must be closed.
     """

@@ -1,8 +1,8 @@
 """Cuts a connection's bytes into frames, and refuses a size out of bounds before allocating it.
 
-For `asyncio.BufferedProtocol`: the kernel writes into the reader's own buffer and frames are views
-of it, never copies. Memory follows what has arrived, not what a size claims: the buffer at most
-doubles when it is full, and goes back to nothing when its connection is idle.
+It serves `asyncio.BufferedProtocol`: the kernel writes into the reader's own buffer, and frames are
+views of that buffer. Memory grows with the bytes that have arrived, not with a claimed size: a full
+buffer at most doubles. The buffer of an idle connection is freed.
 """
 
 import struct
@@ -13,17 +13,17 @@ from .errors import LocalProtocolError, RemoteProtocolError
 
 SMALLEST_BUFFER: Final = 16 * 1024
 BATCHING_BUFFER: Final = 256 * 1024
-"""The size to which the buffer grows for many small frames; only a large frame makes it larger."""
+"""Bytes to which the buffer grows for many small frames; only a large frame makes it larger."""
 EXACT_READ: Final = 64 * 1024
-"""If a frame lacks this much, it is read exactly to its end, so that the next starts at the
-front."""
+"""If a frame still lacks so many bytes, the buffer is filled exactly to the frame's end, so that
+the next frame starts at the buffer's front."""
 READS_BEFORE_SHRINKING: Final = 256
 KEPT_FOR_REUSE: Final = 3
-"""Buffers given away that may be used again."""
+"""The number of buffers given away by `keep` that may be used again."""
 
 CONTROL_FRAME_BEGIN: Final = 0x93
-"""The first byte of every frame of the control protocol: a list of three. No answer of Kafka begins
-with this byte: its correlation id would be below zero."""
+"""The first byte of every frame of the control protocol: a MessagePack list of three. No Kafka
+response begins with it, because its correlation id would be negative."""
 KAFKA_REQUEST_BEGIN: Final = 0x00
 """The first byte of every Kafka request, which is the high byte of an API key below 256."""
 
@@ -43,8 +43,8 @@ _NOTHING: Final = memoryview(bytearray())
 class FrameReader:
     """The receiving half of one connection.
 
-    `get_buffer` gives room to receive into, `feed` says how much came and gives the frames. A frame
-    is valid until the next `get_buffer`.
+    `get_buffer` returns room to receive into; `feed` takes the number of bytes received and yields
+    the whole frames. A frame is valid until the next `get_buffer`.
     """
 
     __slots__ = (
@@ -64,10 +64,10 @@ class FrameReader:
         `on_resized` is called when `capacity` has changed.
         """
         self.max_frame = max_frame_bytes
-        """Bytes; the owner may raise it once it knows more about the peer."""
+        """The most bytes of a frame; the owner may raise it once it knows more of the peer."""
         self.is_filled = False
-        """True if half a frame fills the buffer; the next `get_buffer` makes it up to twice as
-        large. Reliable only after all whole frames were taken."""
+        """True if an incomplete frame fills the buffer, which the next `get_buffer` then enlarges.
+        It is reliable only after all whole frames were taken."""
         self._on_resized = on_resized
         self._buffer = _NOTHING
         self._start = 0  # first byte not given out
@@ -77,16 +77,16 @@ class FrameReader:
 
     @property
     def capacity(self) -> int:
-        """The bytes of memory held."""
+        """The size of the buffer in bytes."""
         return len(self._buffer)
 
     @property
     def buffered(self) -> int:
-        """Bytes received and not yet given out as frames."""
+        """Bytes received that `frames` has not yet yielded."""
         return self._end - self._start
 
     def get_buffer(self, sizehint: int = -1) -> memoryview:
-        """Give room for at least one byte; earlier frames may be overwritten from here on."""
+        """Return room for at least one byte. This ends the validity of earlier frames."""
         waiting = self._end - self._start
         if waiting == 0:
             if self._end == 0 and self._buffer:
@@ -101,14 +101,14 @@ class FrameReader:
         return self._buffer[self._end : self._end + room]
 
     def feed(self, count: int) -> Iterator[memoryview]:
-        """Take in `count` bytes just written into the buffer and give the whole frames."""
+        """Take in `count` bytes just written into the buffer, and yield the whole frames."""
         self._end += count
         return self.frames()
 
     def frames(self) -> Iterator[memoryview]:
-        """Give the whole frames not given yet, without their sizes.
+        """Yield the whole frames that were not yielded yet, without their sizes.
 
-        RemoteProtocolError for a size that is negative or above the limit, as soon as it is seen.
+        RemoteProtocolError for a size that is negative or above the limit, as soon as it is read.
         """
         while True:
             start = self._start
@@ -126,7 +126,7 @@ class FrameReader:
             yield self._buffer[start + 4 : stop]
 
     def release(self) -> None:
-        """Give the memory back if no frame is half received; called for idle connections."""
+        """Free the memory unless a frame is partly received; called for idle connections."""
         if self._end == self._start:
             self._given.clear()
             self._start = self._end = self._quiet_reads = 0
@@ -135,12 +135,12 @@ class FrameReader:
                 self._on_resized()
 
     def keep(self, frame: memoryview) -> memoryview:
-        """Keep the frame just given valid for as long as somebody holds it.
+        """Return the newest frame in a form that stays valid after the next `get_buffer`.
 
         A small frame is copied. A large frame takes the whole buffer with it, and reading goes on
-        in another buffer: in one that was given away earlier, if nobody holds that any more. So a
-        steady stream is neither copied nor allocated. Frames given before this one are valid no
-        longer.
+        in another buffer, if possible in one that was given away earlier and is free again. So a
+        steady stream of large frames is neither copied nor allocated. Earlier frames are no longer
+        valid.
         """
         if len(frame) < EXACT_READ or 2 * len(frame) < len(self._buffer):
             return memoryview(bytes(frame))
@@ -154,7 +154,7 @@ class FrameReader:
         return frame
 
     def _unheld(self, capacity: int) -> bytearray:
-        """Find a buffer of that size that was given away and is free again, or make one."""
+        """Return a buffer of that size that was given away and is free again, or a new one."""
         for index, given in enumerate(self._given):
             if len(given) == capacity:
                 try:
@@ -166,7 +166,7 @@ class FrameReader:
         return bytearray(capacity)
 
     def _start_over(self) -> memoryview:
-        """Use the buffer from its front; larger after a full read, smaller after many poor ones."""
+        """Use the buffer from its front. It grows after a full read and shrinks if little used."""
         capacity, used = len(self._buffer), self._end
         self._start = self._end = 0
         if used == capacity < BATCHING_BUFFER:
@@ -183,7 +183,7 @@ class FrameReader:
         return self._buffer
 
     def _make_room(self, waiting: int, missing: int) -> int:
-        """Move the frame in progress to the front, into a larger buffer if this one was filled."""
+        """Move the incomplete frame to the front; into a larger buffer if this one was filled."""
         if missing <= 0 and self._start == 0:
             raise LocalProtocolError("whole frames were not taken before reading on")
         capacity = len(self._buffer)
@@ -202,16 +202,13 @@ class FrameReader:
         return len(target) - waiting
 
     def _frame_size(self) -> int:
-        """Return the size of the frame in progress with its prefix.
-
-        4 while the prefix is incomplete.
-        """
+        """Return the size of the incomplete frame with its prefix; 4 until the prefix has come."""
         if self._end - self._start < 4:
             return 4
         return int(_SIZE.unpack_from(self._buffer, self._start)[0]) + 4
 
 
 def _stranger(size: int) -> str:
-    """Name the protocol whose first bytes were taken for a size, if it is a well-known one."""
+    """Name the protocol whose first bytes were read as a size, if it is a well-known one."""
     who = _STRANGERS.get(_SIZE.pack(size)[:2])
     return "" if who is None else f": {who}"

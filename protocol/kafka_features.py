@@ -1,8 +1,9 @@
-"""Levels of features in Kafka's words: what its clients and tools are told, and what they mean.
+"""Translates the levels of our features into those that Kafka's clients and tools know.
 
-Our metadata.version counts formats of our own metadata log. Kafka's tools know theirs by number, so
-they are told the release whose protocol is spoken. Features of Kafka that are not here are told as
-level 0 of 0: a client then does without them, and an upgrade to them is refused with the reason.
+Our metadata.version counts formats of our own metadata log. Kafka's tools expect their own numbers,
+so they are shown the number of the release whose protocol we support. Kafka's features that are
+missing here are shown with level 0 and range 0-0: clients then do without them, and an upgrade to
+them is refused with the reason.
 """
 
 from typing import Final
@@ -11,7 +12,7 @@ from .control.messages import VersionRange
 from .control.records import METADATA_VERSION
 
 METADATA_LEVELS: Final = {1: 30}
-"""Our levels of metadata.version with Kafka's for each; 30 is 4.3-IV0."""
+"""Kafka's level of metadata.version for each of ours; 30 is 4.3-IV0."""
 NOT_HERE: Final = dict.fromkeys(
     ("group.version", "kraft.version", "share.version", "streams.version"), VersionRange(0, 0)
 )
@@ -31,7 +32,7 @@ def told_range(feature: str, levels: VersionRange) -> VersionRange:
 def meant_level(feature: str, told: int) -> int:
     """Translate a level that a client names into ours.
 
-    A level we lack becomes one that no cluster has.
+    A level of metadata.version that we lack becomes -1, which no cluster has.
     """
     if feature != METADATA_VERSION:
         return told

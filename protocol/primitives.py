@@ -1,4 +1,4 @@
-"""Variable-length integers, the only primitive that `struct` does not know.
+"""Reads and writes variable-length integers, the primitives that `struct` does not know.
 
 Unsigned varint: seven bits a byte, low bits first, the high bit set on all but the last.
 Signed varints map 0, -1, 1, -2, 2 ... to 0, 1, 2, 3, 4 (zigzag). Source: Kafka protocol guide,
@@ -13,7 +13,7 @@ MAX_VARLONG_BYTES = 10
 
 
 def encode_uvarint(value: int) -> bytes:
-    """Write an unsigned varint, 1 to 5 bytes for 32 bits."""
+    """Encode an unsigned varint; a value of 32 bits takes 1 to 5 bytes."""
     if value < 0x80:
         return value.to_bytes(1, "big")
     out = bytearray()
@@ -25,7 +25,7 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """Read an unsigned 32-bit varint at `pos`; the value and the position after it."""
+    """Read an unsigned 32-bit varint at `pos`; return the value and the position after it."""
     first = buf[pos]
     if first < 0x80:
         return first, pos + 1
@@ -33,7 +33,7 @@ def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def continue_uvarint(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
-    """Finish a varint whose first byte, with its high bit set, was read just before `pos`."""
+    """Read the rest, from `pos` on, of an unsigned varint whose first byte is `first`."""
     value = first & 0x7F
     shift = 7
     while True:
@@ -51,13 +51,13 @@ def continue_uvarint(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
 
 
 def encode_varint(value: int) -> bytes:
-    """Write a signed (zigzag) varint of up to 64 bits."""
+    """Encode a signed (zigzag) varint of up to 64 bits."""
     zigzag = value << 1 if value >= 0 else (-value << 1) - 1
     return encode_uvarint(zigzag)
 
 
 def read_varint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """Read a signed (zigzag) varint of up to 64 bits at `pos`."""
+    """Read a signed (zigzag) varint of up to 64 bits at `pos`; return it and the next position."""
     value = shift = 0
     while True:
         byte = buf[pos]

@@ -1,4 +1,4 @@
-"""The declaration of a message: one class per message, the version range on each field.
+"""Declares messages: one class per message, with the version range of each field.
 
     @request(ApiKey.PRODUCE, versions="3-13", advertise="0-13", flexible="9+")
     class ProduceRequest:
@@ -6,9 +6,10 @@
         acks: Int16
         timeout_ms: Int32
 
-Annotations say the wire type, `X | None` that it may be null, `field("5+", default=-1)` in which
-versions it exists and what it is elsewhere. `codec` compiles a declaration into functions; this
-module never touches bytes. Source: Kafka protocol guide; KIP-482 for flexible versions and tags.
+An annotation names the wire type; `X | None` allows null. `field("5+", default=-1)` says in which
+versions the field exists, and its value in the others. `codec` compiles a declaration into
+functions; this module reads and writes no bytes. Source: Kafka protocol guide; KIP-482 for flexible
+versions and tags.
 """
 
 import dataclasses
@@ -37,7 +38,7 @@ UNSET: Final = dataclasses.MISSING
 
 
 class Wire(NamedTuple):
-    """A wire type; `code` is its `struct` code where its size is fixed, else empty."""
+    """A wire type; `code` is its `struct` code if its size is fixed, else empty."""
 
     name: str
     code: str = ""
@@ -53,20 +54,21 @@ Float64 = Annotated[float, Wire("float64", "d")]
 Uuid = Annotated[bytes, Wire("uuid", "16s")]
 String = Annotated[str, Wire("string")]
 Bytes = Annotated[bytes, Wire("bytes")]
-"""Decoded into bytes of their own."""
+"""Bytes that are copied out of the frame when decoded."""
 Records = Annotated[Buffer, Wire("records")]
-"""Bytes decoded into a view of the frame and encoded as a part of their own, without a copy."""
+"""Bytes decoded into a view of the frame. If large, they are encoded as a part of their own,
+without a copy."""
 
 
 class Versions(NamedTuple):
-    """An inclusive range of versions; empty when `first > last`."""
+    """An inclusive range of versions; it is empty if `first > last`."""
 
     first: int
     last: int
 
     @classmethod
     def parse(cls, text: str) -> "Versions":
-        """Read "4", "3-13", "9+" or "none"."""
+        """Parse a range such as "4", "3-13", "9+" or "none"."""
         if text == "none":
             return cls(1, 0)
         if text.endswith("+"):
@@ -117,7 +119,7 @@ class Shape:
     api_key: int = -1
     advertised: Versions = NEVER
     most_items: int = 0
-    """The most items in all arrays of one message together; 0: no bound, as for responses."""
+    """The most items in all arrays of one message together; 0 for no bound, as in responses."""
 
 
 MOST_ITEMS: Final = 100_000
@@ -127,7 +129,7 @@ _SHAPES: Final[dict[type, Shape]] = {}
 
 
 def shape_of(cls: type) -> Shape:
-    """Look up the declaration of a message or nested class."""
+    """Return the shape of a declared message or nested class."""
     return _SHAPES[cls]
 
 
@@ -140,9 +142,9 @@ def field(
 ) -> Any:
     """Declare a field that is not in every version, has a default, or is tagged.
 
-    `nullable` narrows the versions in which an `X | None` field may be null. A `tag` makes the
-    field optional on the wire, left out when it equals its default. A tagged struct is never null
-    on the wire: None means absent.
+    `nullable` narrows the versions in which an `X | None` field may be null. A field with a `tag`
+    is optional on the wire: it is left out if it equals its default. A tagged struct is never null
+    on the wire; None means that it is absent.
     """
     wire = {"versions": versions, "nullable": nullable, "tag": tag}
     if isinstance(default, list):
@@ -163,9 +165,9 @@ def request(
 ) -> Callable[[type[T]], type[T]]:
     """Declare the request of an API.
 
-    `versions` are decoded; `advertise`, if given, is the range that ApiVersions shows instead. A
-    request with more than `most_items` in all its arrays together is refused: each item costs its
-    reader some microseconds of a loop.
+    `versions` are those that can be decoded; `advertise`, if given, is the range that ApiVersions
+    shows instead. A request with more than `most_items` in all its arrays together is refused,
+    because each item keeps the event loop busy for some microseconds.
     """
 
     def declare(cls: type[T]) -> type[T]:
@@ -182,7 +184,7 @@ def request(
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def response(api_key: int) -> Callable[[type[T]], type[T]]:
-    """Declare the response of an API; it has the versions of the request above it."""
+    """Declare the response of an API; its versions are those of the API's request."""
 
     def declare(cls: type[T]) -> type[T]:
         asked = _SHAPES[REQUESTS[int(api_key)]]
@@ -198,13 +200,13 @@ def response(api_key: int) -> Callable[[type[T]], type[T]]:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def nested(cls: type[T]) -> type[T]:
-    """Declare a struct inside messages; versions and flexibility are the message's."""
+    """Declare a struct inside messages; the message decides versions and flexibility."""
     return _declare(cls, ALWAYS, NEVER)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def data(*, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
-    """Declare a message that stands alone: a record's key or value, an embedded blob."""
+    """Declare a message that is no request: a record's key or value, or bytes inside a field."""
 
     def declare(cls: type[T]) -> type[T]:
         return _declare(cls, Versions.parse(versions), Versions.parse(flexible))
@@ -236,7 +238,7 @@ def _field(declared: "dataclasses.Field[Any]", hint: Any) -> Field:
 
 
 def without_none(hint: Any) -> tuple[bool, Any]:
-    """Tell an optional type from others: whether it is one, and the type without None."""
+    """Return whether a type is optional, and the type without None."""
     if get_origin(hint) in (Union, types.UnionType):
         members = [member for member in get_args(hint) if member is not type(None)]
         if len(members) < len(get_args(hint)):

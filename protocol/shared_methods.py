@@ -1,7 +1,7 @@
 """Equality and repr for the many declared classes, shared instead of compiled for each of them.
 
-`dataclass` compiles both anew for every class, which is most of what importing the languages costs
-(about 130 classes). Whoever declares a class here asks `dataclass` for neither.
+`dataclass` compiles both anew for every class, which is most of the time that importing the
+messages takes (about 130 classes). Classes with these methods ask `dataclass` for neither.
 """
 
 from typing import Any, TypeVar
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def with_shared_methods(cls: type[T], *, is_hashable: bool) -> type[T]:
-    """Give a class that is about to become a slotted dataclass its equality and its repr."""
+    """Set equality, hash and repr on a class that is about to become a slotted dataclass."""
     made: Any = cls
     made.__eq__, made.__repr__ = _equal, _repr
     made.__hash__ = _hash if is_hashable else None

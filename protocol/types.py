@@ -1,6 +1,6 @@
-"""The nouns that every room shares: ids, offsets, epochs, partitions.
+"""The types and constants that all packages share: ids, offsets, epochs, partitions.
 
-Type hints and small values only; nothing here reads, writes or decides.
+They are type hints and small values; only `uuid_to_text` and `uuid_from_text` compute anything.
 """
 
 import base64
@@ -11,17 +11,17 @@ Offset = NewType("Offset", int)
 """Position of a record in a partition's log; the first record has offset 0."""
 
 LeaderEpoch = NewType("LeaderEpoch", int)
-"""Grows with each leader of a partition; -1 means unknown."""
+"""A number that grows with each election of a partition's leader; -1 means unknown."""
 
 PartitionEpoch = NewType("PartitionEpoch", int)
-"""Grows by one with each change of a partition's metadata record."""
+"""A number that grows by one with each change of a partition's metadata."""
 
 BrokerId = NewType("BrokerId", int)
 BrokerEpoch = NewType("BrokerEpoch", int)
 """Offset of the registration record of one start of a broker."""
 
 TopicId = NewType("TopicId", bytes)
-"""16 random bytes, fixed at creation: a topic made again under its old name has another."""
+"""A topic's id, 16 bytes fixed at its creation; a topic created anew under its name has another."""
 
 ProducerId = NewType("ProducerId", int)
 
@@ -36,37 +36,37 @@ NO_TIMESTAMP: Final = -1
 ZERO_UUID: Final = bytes(16)
 
 INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-"""Topics that coordinators keep, under Kafka's names: no client may write or delete there."""
+"""Topics of coordinators, under Kafka's names; no client may write to them or delete from them."""
 
 
 class TopicPartition(NamedTuple):
-    """A partition by its topic's name: for the API edge, where names live."""
+    """A partition by its topic's name, as clients name it."""
 
     topic: str
     partition: int
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition by its topic's id: its identity everywhere inside."""
+    """A partition by its topic's id, as it is named inside the cluster."""
 
     topic_id: bytes
     partition: int
 
 
 class OffsetAndEpoch(NamedTuple):
-    """A point in a log; unique across all replicas of the partition."""
+    """A point in a log, which is the same in all replicas of the partition."""
 
     offset: int
     epoch: int
 
 
 def uuid_to_text(uuid: bytes) -> str:
-    """Write 16 bytes as Kafka does: URL-safe base64 without padding, 22 characters."""
+    """Encode 16 bytes as Kafka does: URL-safe base64 without padding, 22 characters."""
     return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
 
 
 def uuid_from_text(text: str) -> bytes:
-    """Read what `uuid_to_text` wrote; ValueError for anything else."""
+    """Decode a text of `uuid_to_text`; ValueError for anything else."""
     try:
         uuid = base64.b64decode(text + "==", altchars=b"-_", validate=True)
     except binascii.Error as error:

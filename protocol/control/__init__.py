@@ -1,1 +1,1 @@
-"""The language between brokers and controllers: messages, datagrams, metadata records."""
+"""The protocol between brokers and controllers: messages, datagrams, metadata records."""

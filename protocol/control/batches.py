@@ -1,7 +1,7 @@
 """Metadata records in RecordBatches, and their replay into an image.
 
-One batch holds the records of one decision: it is applied whole or not at all. A snapshot is a
-run of such batches too, written by `snapshot_batches`, with offsets of its own from 0.
+One batch holds the records of one decision, so that all of them are applied or none. A snapshot is
+a run of such batches too; `snapshot_batches` writes it, with offsets of its own from 0.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,14 +30,14 @@ class MetadataBatch:
 
     @property
     def next_offset(self) -> int:
-        """Offset of the record after the last."""
+        """The offset after the batch's last record."""
         return self.base_offset + len(self.records)
 
 
 def encode_batch(
     records: Sequence[MetadataRecord], *, base_offset: int, epoch: int, timestamp_ms: int
 ) -> bytearray:
-    """Write one batch, in its place in the log and checksummed."""
+    """Encode one batch with its base offset, epoch and checksum."""
     return record_batch.build(
         ((timestamp_ms, None, encode_record(record)) for record in records),
         base_offset=base_offset,
@@ -63,7 +63,7 @@ def decode_batches(data: Buffer) -> Iterator[MetadataBatch]:
 
 
 def apply_batch(image: MetadataImage, batch: MetadataBatch, delta: Delta | None = None) -> Delta:
-    """Replay one batch, which must be the next one of the log."""
+    """Apply one batch to the image; RemoteProtocolError if it is not the next one of the log."""
     delta = delta if delta is not None else Delta()
     if batch.base_offset != image.offset + 1:
         why = f"metadata batch at {batch.base_offset}, the next offset is {image.offset + 1}"
@@ -75,7 +75,7 @@ def apply_batch(image: MetadataImage, batch: MetadataBatch, delta: Delta | None 
 
 
 def replay(image: MetadataImage, data: Buffer) -> Delta:
-    """Replay the batches of a `MetadataFetched` and tell what they touched."""
+    """Apply all batches in `data` to the image and return what they changed."""
     delta = Delta()
     for batch in decode_batches(data):
         apply_batch(image, batch, delta)
@@ -85,7 +85,7 @@ def replay(image: MetadataImage, data: Buffer) -> Delta:
 def snapshot_batches(image: MetadataImage, timestamp_ms: int) -> Iterator[bytearray]:
     """Write the image as batches.
 
-    The caller copies the image if it may change between two of them.
+    The image must not change before the last batch is taken: the caller passes a copy if needed.
     """
     records = image.to_records()
     offset = 0
@@ -95,7 +95,7 @@ def snapshot_batches(image: MetadataImage, timestamp_ms: int) -> Iterator[bytear
 
 
 def load_snapshot(data: Buffer, snapshot: SnapshotId) -> MetadataImage:
-    """The image that a snapshot holds."""
+    """Decode the image that a snapshot holds; RemoteProtocolError if the data is malformed."""
     image = MetadataImage()
     replay(image, data)
     image.offset = snapshot.end_offset - 1

@@ -1,7 +1,7 @@
 """Frames of the control protocol: size (4 bytes, big-endian), then [kind, correlation, fields].
 
-An answer repeats the correlation id of its request. Encodes whole frames; reading a stream into
-frames is `framing.FrameReader`'s work.
+An answer repeats the correlation id of its request. This module encodes and decodes whole frames;
+`framing.FrameReader` cuts a stream into frames.
 """
 
 import struct
@@ -16,13 +16,13 @@ from .messages import KINDS, kind_of
 from .packing import dumps, from_plain, loads, to_plain
 
 FRAME_BYTES_MAX: Final = 64 << 20
-"""Largest frame accepted: far above any request a broker makes."""
+"""The largest frame accepted, in bytes; far above any request that a broker makes."""
 
 _SIZE = struct.Struct(">i")
 
 
 class KafkaRequest(RemoteProtocolError):
-    """The peer takes this end for a broker."""
+    """The peer sent a Kafka request, as if this controller were a broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,15 @@ class Frame:
 
 
 def encode_frame(correlation_id: int, message: object) -> bytes:
-    """The frame with its size in front, ready to be written."""
+    """Encode the frame with its size in front, ready to be sent."""
     body = dumps([kind_of(type(message)), correlation_id, to_plain(message)])
     return _SIZE.pack(len(body)) + body
 
 
 def decode_frame(body: Buffer) -> Frame:
-    """Read a frame without its size; RemoteProtocolError for anything malformed.
+    """Decode a frame, given without its size; RemoteProtocolError if it is malformed.
 
-    KafkaRequest if the bytes are no control frame and begin like a Kafka client's request.
+    KafkaRequest if the bytes begin like a Kafka client's request.
     """
     if len(body) and body[0] == KAFKA_REQUEST_BEGIN:
         raise KafkaRequest("a Kafka request to a controller: clients need a broker's address")

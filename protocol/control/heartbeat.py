@@ -1,6 +1,6 @@
-"""The heartbeat datagram: proof that one start of a broker was alive a moment ago, nothing more.
+"""The heartbeat datagram, which shows that one start of a broker was alive a moment ago.
 
-It goes to the UDP port of the same number as the controller's TCP listener. It only refreshes
+It is sent to the UDP port with the number of the controller's TCP listener. It only refreshes
 liveness; every change of state goes over TCP.
 """
 
@@ -11,7 +11,7 @@ from ..types import Buffer
 from .packing import NodeId, Offset, dumps, from_plain, loads, packed, to_plain
 
 DATAGRAM_BYTES_MAX: Final = 512
-"""Bytes; a heartbeat is about 90, and a larger datagram is no heartbeat."""
+"""The most bytes of a heartbeat; usual are about 90. A larger datagram is refused."""
 
 _MARK: Final = "mk-heartbeat"
 
@@ -20,7 +20,7 @@ _MARK: Final = "mk-heartbeat"
 class Heartbeat:
     """One sign of life.
 
-    The sequence grows with each datagram of one incarnation, so a late one is ignored.
+    The sequence grows with each datagram of one incarnation, so that one arriving late is ignored.
     """
 
     cluster_id: str

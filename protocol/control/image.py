@@ -1,7 +1,7 @@
-"""The cluster's metadata as its records state it; the same code on controllers and brokers.
+"""The cluster's metadata in memory, made from its records by controllers and brokers alike.
 
-`MetadataImage.apply` is the only place that gives a metadata record its meaning. Values inside are
-immutable: a change replaces them, so a shallow `copy` is a consistent one. Decides nothing.
+`MetadataImage.apply` is the only place that gives a metadata record its meaning. The states inside
+are immutable: a change replaces them, so that `copy` need not copy them. Nothing is decided here.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,12 +15,12 @@ from . import records as r
 from .messages import Endpoint, VersionRange
 
 ConfigResource = tuple[int, str]
-"""Resource type (records.TOPIC, records.BROKER) and name."""
+"""The type (records.TOPIC or records.BROKER) and the name of a configured resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """One start of a broker, as it registered and as the controller holds it now."""
+    """One start of a broker: its registration, and whether the controller has fenced it."""
 
     broker_id: int
     broker_epoch: int
@@ -61,7 +61,7 @@ class PartitionState:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     directories: tuple[bytes, ...] = ()
-    """Directories of the last in-sync replica, if its broker came back without them; else empty."""
+    """Directories of the last in-sync replica while its broker runs without them; else empty."""
     unclean_epoch: int = -1
     """The newest leader epoch that began with an unclean election, -1 for none. A replica whose log
     ends before that epoch may lose committed records; no other replica may."""
@@ -69,17 +69,17 @@ class PartitionState:
     """True if the partition has no leader and asks its live replicas for their log ends; the
     longest will lead."""
     offline: tuple[int, ...] = ()
-    """Replicas whose directory failed; they are out until their broker restarts."""
+    """Replicas whose directory failed; they cannot lead until their broker restarts."""
     unknown: r.Unknown | None = None
 
     def effective_min_isr(self, min_isr: int) -> int:
-        """Bound min.insync.replicas by the number of replicas that are not being added."""
+        """Return min.insync.replicas, but at most the number of replicas not being added."""
         return min(min_isr, len(self.replicas) - len(self.adding))
 
 
 _BROKER_FIELDS: Final = tuple(each.name for each in fields(BrokerRegistration))
 _PARTITION_FIELDS: Final = tuple(each.name for each in fields(PartitionState))
-"""The record in full has fields of the same names."""
+"""The fields that PartitionState and PartitionRecord have in common by name."""
 _CHANGEABLE: Final = tuple(
     each.name
     for each in fields(r.PartitionChangeRecord)
@@ -99,9 +99,9 @@ class Topic:
 
 @dataclass(slots=True)
 class Delta:
-    """Everything that a run of records touched; dictionaries in the order of first touch.
+    """Everything that a run of records changed; dictionaries are in the order of first change.
 
-    A topic both created and deleted within the run shows in `deleted_topics` only.
+    A topic that the run creates and then deletes is in `deleted_topics` only.
     """
 
     new_topics: dict[bytes, None] = field(default_factory=dict)
@@ -112,8 +112,8 @@ class Delta:
     changed_configs: dict[ConfigResource, None] = field(default_factory=dict)
     features_changed: bool = False
     is_snapshot: bool = False
-    """The image was loaded anew: what is missing from it is gone, whether it is named here or
-    not."""
+    """True if the image was loaded anew. Anything may have changed or gone then, even if it is not
+    named here."""
 
     @property
     def touches_broker_settings(self) -> bool:
@@ -131,7 +131,7 @@ class Delta:
 
 @dataclass(slots=True)
 class MetadataImage:
-    """Everything the metadata log says, up to and with `offset`."""
+    """The cluster's metadata after the records of the log up to and including `offset`."""
 
     cluster_id: str | None = None
     offset: int = -1
@@ -147,29 +147,29 @@ class MetadataImage:
     unknown_records: list[r.UnknownRecord] = field(default_factory=list)
 
     def apply(self, record: r.MetadataRecord, offset: int, delta: Delta | None = None) -> None:
-        """Replay the record at `offset`; what it touches is noted in `delta`."""
+        """Apply the record at `offset`; note in `delta` what it changes."""
         delta = delta if delta is not None else Delta()
         _APPLY[type(record)](self, record, offset, delta)
         self.offset = offset
 
     def topic(self, name: str) -> Topic | None:
-        """The topic of that name."""
+        """Return the topic of that name, or None."""
         topic_id = self.topic_ids.get(name)
         return None if topic_id is None else self.topics[topic_id]
 
     def partition(self, topic_id: bytes, index: int) -> PartitionState | None:
-        """The partition's state, None if there is no such partition."""
+        """Return the partition's state; None if there is no such partition."""
         topic = self.topics.get(topic_id)
         return None if topic is None else topic.partitions.get(index)
 
     def partitions(self) -> Iterator[tuple[TopicIdPartition, PartitionState]]:
-        """Every partition, topics in order of creation."""
+        """Yield every partition, with topics in order of creation."""
         for topic in self.topics.values():
             for index, state in topic.partitions.items():
                 yield TopicIdPartition(topic.topic_id, index), state
 
     def copy(self) -> "MetadataImage":
-        """An image of this moment that later records do not reach."""
+        """Return a copy that records applied to this image later do not change."""
         return replace(
             self,
             brokers=dict(self.brokers),
@@ -184,7 +184,7 @@ class MetadataImage:
         )
 
     def to_records(self) -> Iterator[r.MetadataRecord]:
-        """Yield the records of a snapshot: replayed on an empty image they make an equal image."""
+        """Yield the records of a snapshot; applied to an empty image, they make an equal one."""
         if self.cluster_id is not None:
             yield r.ClusterRecord(self.cluster_id)
         if self.epoch >= 0:
@@ -291,7 +291,7 @@ def _change_partition(
 
 
 def changed(old: PartitionState, change: r.PartitionChangeRecord) -> PartitionState:
-    """The partition after the change."""
+    """Return the partition's state after the change."""
     values = _values(old, _PARTITION_FIELDS) | _set_in(change, _CHANGEABLE)
     values["leader_epoch"] += change.leader is not None
     values["partition_epoch"] += 1
@@ -343,7 +343,7 @@ _APPLY: dict[type[r.MetadataRecord], Callable[[MetadataImage, Any, int, Delta], 
 
 @lru_cache(maxsize=4096)
 def _shared(brokers: tuple[int, ...]) -> tuple[int, ...]:
-    """Return one tuple for all partitions with the same replicas: there are few of them."""
+    """Return one shared tuple for all partitions with the same brokers, to save memory."""
     return brokers
 
 

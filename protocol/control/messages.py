@@ -1,8 +1,8 @@
 """Requests and answers of the control protocol, each registered under its kind.
 
-A request class names its answer in its type: `RegisterBroker(Request[BrokerRegistered])`.
-Every answer carries `error` (a Kafka error code) and `message` (for people: what, where, what to
-do). `Refused` may answer anything. Ids are 16 raw bytes; times are milliseconds.
+A request class names its answer in its type: `RegisterBroker(Request[BrokerRegistered])`. Every
+answer carries `error` (a Kafka error code) and `message` (a text for people). `Refused` may answer
+any request. Topic, directory and incarnation ids are 16 raw bytes; times are milliseconds.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Request(Generic[A_co]):
 
 @dataclass_transform(frozen_default=True)
 def message(kind: int) -> Callable[[type[T]], type[T]]:
-    """Declare a message under its number, which is never given to another one."""
+    """Declare a message class under its number, which no other message may ever get."""
 
     def declare(cls: type[T]) -> type[T]:
         declared = packed(cls)
@@ -52,7 +52,7 @@ def message(kind: int) -> Callable[[type[T]], type[T]]:
 
 
 def kind_of(cls: type[Any]) -> int:
-    """The number a message class was declared under."""
+    """Return the number of a message class; LocalProtocolError if it is no message."""
     try:
         return _kind_of[cls]
     except KeyError:
@@ -61,7 +61,7 @@ def kind_of(cls: type[Any]) -> int:
 
 @packed
 class Endpoint:
-    """The address of a listener, as seen from outside."""
+    """The address of a listener, as other nodes connect to it."""
 
     name: str
     host: str
@@ -79,7 +79,7 @@ class VersionRange:
 
 @packed
 class Answer:
-    """The beginning of every answer."""
+    """The fields with which every answer begins."""
 
     error: Int16
     message: str = ""
@@ -90,20 +90,20 @@ class Refused(Answer):
     """The request was not carried out; may answer any request."""
 
     active_controller: Endpoint | None = None
-    """After NOT_CONTROLLER: the address of the active controller, if known."""
+    """With NOT_CONTROLLER, the address of the active controller, if it is known."""
 
 
 @message(2)
 class HelloAnswer(Answer):
-    """The first frame back. After an error the connection is closed."""
+    """The answer to Hello. If it has an error, the connection is closed after it."""
 
     cluster_id: str | None = None
     version: Int16 = PROTOCOL_VERSION_MAX
     node_id: NodeId = -1
     active_controller: Endpoint | None = None
-    """The active controller's address, if this controller is not the active one."""
+    """The address of the quorum's leader; None if it is not known."""
     active_id: NodeId = -1
-    """The quorum's leader as far as this controller knows; its own id if it leads."""
+    """The id of the quorum's leader as this controller knows it; -1 if it is not known."""
 
 
 @message(3)
@@ -111,7 +111,7 @@ class Hello(Request[HelloAnswer]):
     """The first frame on a connection: the node, its cluster and the versions that it speaks."""
 
     cluster_id: str | None
-    """None until the node has learnt the id."""
+    """It is None until the node has learnt the id."""
     min_version: Int16
     max_version: Int16
     node_id: NodeId
@@ -121,20 +121,20 @@ class Hello(Request[HelloAnswer]):
 
 @message(4)
 class BrokerRegistered(Answer):
-    """The broker epoch names this start of the broker in everything it asks from now on."""
+    """The broker is registered; its later requests name this start of it by `broker_epoch`."""
 
     broker_epoch: Offset = -1
 
 
 @message(5)
 class RegisterBroker(Request[BrokerRegistered]):
-    """Join the cluster, fenced. The same incarnation may repeat it to change its endpoints."""
+    """Register a start of a broker, fenced at first. It may register again to change endpoints."""
 
     broker_id: NodeId
     incarnation_id: bytes
     directory_ids: tuple[bytes, ...]
     endpoints: tuple[Endpoint, ...]
-    """The first is the inter-broker listener, the one that the controller probes."""
+    """The broker's listeners; the first is the inter-broker listener, which controllers probe."""
     rack: str | None
     features: dict[str, VersionRange]
     previous_broker_epoch: Offset = -1
@@ -149,8 +149,8 @@ class HeartbeatAnswer(Answer):
     is_fenced: bool = True
     should_shut_down: bool = False
     lease_ms: int = 0
-    """Milliseconds, from the sending of the heartbeat, in which the broker may act as a leader. 0:
-    leases are off; -1: none is granted."""
+    """Milliseconds, counted from the sending of the heartbeat, in which the broker may act as a
+    leader. 0 means that leases are off, -1 that none is granted."""
 
 
 @message(7)
@@ -160,7 +160,7 @@ class BrokerHeartbeat(Request[HeartbeatAnswer]):
     broker_id: NodeId
     broker_epoch: Offset
     metadata_offset: Offset
-    """Offset of the last record applied, -1 for none."""
+    """Offset of the last metadata record that the broker applied; -1 for none."""
     want_fence: bool
     want_shutdown: bool
     offline_directory_ids: tuple[bytes, ...] = ()
@@ -168,7 +168,7 @@ class BrokerHeartbeat(Request[HeartbeatAnswer]):
 
 @packed
 class SnapshotId:
-    """A snapshot holds everything before `end_offset`; `epoch` is that of the record before it."""
+    """A snapshot of all records before `end_offset`; `epoch` is that of the last of them."""
 
     end_offset: Offset
     epoch: Epoch
@@ -178,7 +178,8 @@ class SnapshotId:
 class MetadataFetched(Answer):
     """Whole metadata batches from the offset asked for, or the snapshot to load first.
 
-    OFFSET_OUT_OF_RANGE: the reader holds records that this log lacks; it starts again at offset 0.
+    OFFSET_OUT_OF_RANGE if the reader holds records that this log lacks: it must start again at
+    offset 0.
     """
 
     high_watermark: Offset = -1
@@ -190,12 +191,12 @@ class MetadataFetched(Answer):
 
 @message(9)
 class FetchMetadata(Request[MetadataFetched]):
-    """Fetch committed metadata from `offset` on; the answer comes as soon as there is some."""
+    """Fetch committed metadata from `offset` on; the answer waits until there is some."""
 
     offset: Offset
     """The first offset wanted: one after the last record applied."""
     epoch: Epoch
-    """Epoch of the last record applied, -1 at offset 0."""
+    """Epoch of the last record applied; -1 at offset 0."""
     max_wait_ms: int
     max_bytes: int = 1 << 20
 
@@ -211,7 +212,7 @@ class SnapshotFetched(Answer):
 
 @message(11)
 class FetchSnapshot(Request[SnapshotFetched]):
-    """One part of the snapshot that a `MetadataFetched` named."""
+    """Fetch one part of the snapshot that a `MetadataFetched` named."""
 
     snapshot: SnapshotId
     position: int
@@ -220,16 +221,16 @@ class FetchSnapshot(Request[SnapshotFetched]):
 
 @packed
 class IsrMember:
-    """A broker that the leader found in sync, and the start of it that the leader saw."""
+    """A broker that the leader found in sync, and its broker epoch as the leader knows it."""
 
     broker_id: NodeId
     broker_epoch: Offset
-    """-1 when the leader does not know it."""
+    """It is -1 if the leader does not know the epoch."""
 
 
 @packed
 class PartitionChange:
-    """A leader's proposal for one partition."""
+    """A leader's proposal to change the ISR of one partition."""
 
     topic_id: bytes
     partition: Index
@@ -253,19 +254,19 @@ class ChangedPartition:
     recovering: bool = False
     message: str = ""
     min_isr: Epoch = -1
-    """The min.insync.replicas that the controller decided by: the leader may not know it yet."""
+    """The min.insync.replicas by which the controller decided; the leader may not know it yet."""
 
 
 @message(12)
 class PartitionsAltered(Answer):
-    """One result per proposal, in the order asked; `error` is for all of them."""
+    """One result per proposal, in their order; `error` concerns the request as a whole."""
 
     partitions: tuple[ChangedPartition, ...] = ()
 
 
 @message(13)
 class AlterPartitions(Request[PartitionsAltered]):
-    """ISR changes of partitions that the sender leads."""
+    """Propose ISR changes of partitions that the sender leads."""
 
     broker_id: NodeId
     broker_epoch: Offset
@@ -274,14 +275,14 @@ class AlterPartitions(Request[PartitionsAltered]):
 
 @message(14)
 class ForwardedAnswer(Answer):
-    """The Kafka response body, in the version the request was forwarded in."""
+    """The Kafka response body, in the version of the forwarded request."""
 
     body: bytes = b""
 
 
 @message(15)
 class ForwardedRequest(Request[ForwardedAnswer]):
-    """A client's admin request, passed on by the broker it reached."""
+    """A client's admin request, which the broker that received it passes on."""
 
     api_key: Int16
     api_version: Int16
@@ -289,9 +290,9 @@ class ForwardedRequest(Request[ForwardedAnswer]):
     """The Kafka request body, without its header."""
     principal: str
     deadline_ms: int
-    """Milliseconds left, counted by the receiver from arrival: clocks of two hosts differ."""
+    """Milliseconds left, counted from arrival at the receiver, because two hosts' clocks differ."""
     idempotency_key: bytes = b""
-    """Equal in every retry of one request: a retry gets the answer of the first."""
+    """A key that all retries of a request share, so that each gets the answer of the first."""
 
 
 @message(16)
@@ -304,7 +305,7 @@ class ProducerIdsAllocated(Answer):
 
 @message(17)
 class AllocateProducerIds(Request[ProducerIdsAllocated]):
-    """Reserve a block of producer ids that no one ever gets again."""
+    """Reserve a block of producer ids for the sender; no block is given out twice."""
 
     broker_id: NodeId
     broker_epoch: Offset
@@ -312,27 +313,27 @@ class AllocateProducerIds(Request[ProducerIdsAllocated]):
 
 @message(32)
 class Noted(Answer):
-    """The controller has accepted the message; the consequences show in the metadata."""
+    """The controller has accepted the message; changes that follow appear in the metadata."""
 
 
 @packed
 class LogEnd:
-    """The end of one replica's log, while its partition looks for the longest log."""
+    """The end of one replica's log, reported while its partition looks for the longest log."""
 
     topic_id: bytes
     partition: Index
     leader_epoch: Epoch
-    """The leaderless epoch that asks; the log does not change before the next epoch."""
+    """The partition's epoch, which has no leader; the log does not change before the next one."""
     last_epoch: Epoch
-    """Leader epoch of the last record, deleted or not; -1 where none is known of."""
+    """Leader epoch of the last record, even if it was deleted; -1 if the replica knows none."""
     log_end_offset: Offset
     high_watermark: Offset = -1
-    """The highest watermark that this replica knew; an election below it loses records."""
+    """The highest watermark that this replica knew; electing a shorter log loses records."""
 
 
 @message(30)
 class ReportLogEnds(Request[Noted]):
-    """Ends of replicas whose partitions are `electing`; repeated as long as they are."""
+    """Report the log ends of replicas whose partitions are `electing`; repeated until they end."""
 
     broker_id: NodeId
     broker_epoch: Offset
@@ -349,7 +350,7 @@ class LostReplica:
 
 @message(31)
 class OfflinePartitions(Request[Noted]):
-    """Replicas that the sender cannot serve until it restarts: other brokers must lead them."""
+    """Report replicas that the sender cannot serve until it restarts, so that others lead them."""
 
     broker_id: NodeId
     broker_epoch: Offset

@@ -1,14 +1,14 @@
-"""The layout of a control message: a dataclass is a MessagePack array of its fields in order.
+"""The encoding of control messages: a dataclass is a MessagePack array of its fields in order.
 
-Fields are only ever appended: trailing fields that are missing take their defaults, trailing
-fields that we do not know are handed to the caller. Types are checked, for the peer may lie;
-anything wrong is a RemoteProtocolError. Knows no message by name.
+Fields are only ever appended: trailing fields that are missing take their defaults, and trailing
+fields that we do not know are handed to the caller. Types are checked, because the peer may be
+faulty; a wrong one is a RemoteProtocolError. This module knows no single message.
 
     scalar  int (64 bits) | bool | str | bytes      tuple[X, ...]  array of X
     nested  array of its fields                     dict[str, X]   map
 
-An int that ends in a narrower field, on the disk or in Kafka's protocol, is declared by its bounds
-(`Int16`, `NodeId`, `Epoch`, ...): what is outside of them is refused here, before anybody uses it.
+An int that is later stored in a narrower field, on disk or in Kafka's protocol, is declared with
+its bounds (`Int16`, `NodeId`, `Epoch`, ...). A value outside its bounds is refused when decoded.
 """
 
 import dataclasses
@@ -48,33 +48,34 @@ class Bounds(NamedTuple):
 Int16: TypeAlias = Annotated[int, Bounds(-(1 << 15), (1 << 15) - 1)]
 Port: TypeAlias = Annotated[int, Bounds(0, (1 << 16) - 1)]
 NodeId: TypeAlias = Annotated[int, Bounds(-1, (1 << 31) - 1)]
-"""The id of a node; -1: none."""
+"""The id of a node; -1 stands for no node."""
 Index: TypeAlias = Annotated[int, Bounds(0, (1 << 31) - 1)]
 """The index of a partition within its topic."""
 Epoch: TypeAlias = Annotated[int, Bounds(-1, (1 << 31) - 1)]
-"""The epoch of a leader or a partition; -1: none."""
+"""The epoch of a leader or a partition; -1 stands for none."""
 Offset: TypeAlias = Annotated[int, Bounds(-1, (1 << 63) - 1)]
-"""The offset of a record, or a broker epoch, which is such an offset; -1: none."""
+"""The offset of a record, or a broker epoch, which is such an offset; -1 stands for none."""
 
 ITEM_COUNT_MAX = 1 << 17
-"""Longest array or map accepted: a length claimed in the bytes reserves memory before it is met."""
+"""The longest array or map accepted. It is bounded because the decoder reserves memory for the
+claimed length before it has read the items."""
 
 
 @dataclass_transform(frozen_default=True)
 def packed(cls: type[T]) -> type[T]:
-    """Declare a frozen, slotted dataclass that can be packed; use it for nested parts too."""
+    """Make a class a frozen, slotted dataclass that can be packed; for nested parts too."""
     cls = with_shared_methods(cls, is_hashable=True)
     return dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
 
 
 def dumps(plain: object) -> bytes:
-    """MessagePack bytes of plain lists, maps and scalars."""
+    """Encode plain lists, maps and scalars as MessagePack."""
     result: bytes = msgpack.packb(plain)
     return result
 
 
 def loads(data: Buffer) -> Any:
-    """Plain values of exactly one MessagePack object; RemoteProtocolError for anything else."""
+    """Decode exactly one MessagePack object into plain values; RemoteProtocolError otherwise."""
     limit = min(len(data), ITEM_COUNT_MAX)
     try:
         return msgpack.unpackb(data, max_array_len=limit, max_map_len=limit)
@@ -83,7 +84,7 @@ def loads(data: Buffer) -> Any:
 
 
 def to_plain(value: Any) -> list[Any]:
-    """The fields of a packed dataclass in order, ready for `dumps`."""
+    """Return the fields of a packed dataclass in order, ready for `dumps`."""
     return [
         getattr(value, name) if write is None else write(getattr(value, name))
         for name, write, _, _ in _layout(type(value))
@@ -91,7 +92,7 @@ def to_plain(value: Any) -> list[Any]:
 
 
 def from_plain(cls: type[T], plain: Any) -> tuple[T, list[Any]]:
-    """Build `cls` from its fields; also returns the trailing fields it does not know."""
+    """Build `cls` from its fields; return also the trailing fields that it does not know."""
     if type(plain) is not list:
         raise RemoteProtocolError(f"{cls.__name__}: expected an array, got {_name(plain)}")
     layout = _layout(cls)
@@ -112,7 +113,7 @@ _layouts: dict[type, tuple[FieldLayout, ...]] = {}
 
 
 def _layout(cls: type) -> tuple[FieldLayout, ...]:
-    """Name, writer, reader and requiredness of each field; made at first use."""
+    """Return name, writer, reader and whether it is required for each field; cached."""
     found = _layouts.get(cls)
     if found is None:
         hints = get_type_hints(cls, include_extras=True)

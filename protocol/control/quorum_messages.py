@@ -1,8 +1,8 @@
-"""Messages between controllers as voters: votes, the leader's reign, the metadata log.
+"""Messages between controllers as voters: votes, changes of the leader, the metadata log.
 
 Every message carries the sender's epoch. Every answer carries the epoch of its sender and the
-leader that the sender follows. A node that reads a higher epoch than its own goes to that epoch.
-A voter is named by id and directory id together: the same id on another disk has forgotten its
+leader that the sender follows. A node that reads a higher epoch than its own enters that epoch.
+A voter is identified by id and directory id together: the same id on another disk has lost its
 votes, and is another voter (KIP-853).
 
     pre_vote    asks whether a vote would be given, and changes nothing (KIP-996)
@@ -16,12 +16,12 @@ from .packing import Epoch, NodeId, Offset, packed
 
 NO_NODE = -1
 MIGHT_BE_ANY = b""
-"""A directory id that is not known yet."""
+"""Stands for a directory id that is not known yet."""
 
 
 @packed
 class VoterKey:
-    """A voter on one disk."""
+    """A voter's id, and the directory id of its disk."""
 
     voter_id: NodeId
     directory_id: bytes = MIGHT_BE_ANY
@@ -29,7 +29,7 @@ class VoterKey:
 
 @packed
 class QuorumAnswer(Answer):
-    """The beginning of every answer of a voter."""
+    """The fields with which every answer of a voter begins."""
 
     epoch: Epoch = -1
     leader_id: NodeId = NO_NODE
@@ -39,9 +39,9 @@ class QuorumAnswer(Answer):
 class VoteAnswer(QuorumAnswer):
     """The answer to a request for a vote.
 
-    A granted vote is on stable storage before the answer is sent, unless it is a pre-vote.
-    FENCED_LEADER_EPOCH, INVALID_VOTER_KEY, INCONSISTENT_VOTER_SET, INCONSISTENT_CLUSTER_ID: the
-    request was refused as a whole and changed nothing.
+    A granted vote is on stable storage before the answer is sent; a pre-vote is not stored. With an
+    error, such as FENCED_LEADER_EPOCH, INVALID_VOTER_KEY, INCONSISTENT_VOTER_SET or
+    INCONSISTENT_CLUSTER_ID, the request was refused as a whole and changed nothing.
     """
 
     voter: VoterKey | None = None
@@ -51,10 +51,10 @@ class VoteAnswer(QuorumAnswer):
 
 @message(19)
 class Vote(Request[VoteAnswer]):
-    """Make me the leader of `epoch`: my log is at least as new as yours."""
+    """The candidate asks for a vote to lead `epoch`, or for a pre-vote."""
 
     cluster_id: str | None
-    """None from a node that has no cluster yet."""
+    """It is None from a node that does not know its cluster yet."""
     epoch: Epoch
     """The epoch to lead; in a pre-vote the sender's own epoch, which it has not left yet."""
     candidate: VoterKey
@@ -64,12 +64,12 @@ class Vote(Request[VoteAnswer]):
     end_offset: Offset
     pre_vote: bool
     voters: tuple[VoterKey, ...] = ()
-    """All that the candidate knows."""
+    """The voters whose disks the candidate knows."""
 
 
 @message(20)
 class QuorumEpochBegun(QuorumAnswer):
-    """The voter follows the leader, or names the leader that it follows instead."""
+    """The voter follows the sender, or names the leader that it follows instead."""
 
 
 @message(21)
@@ -85,18 +85,18 @@ class BeginQuorumEpoch(Request[QuorumEpochBegun]):
 
 @message(22)
 class QuorumEpochEnded(QuorumAnswer):
-    """The voter has heard that the leader resigns."""
+    """The voter has taken note that the leader resigned."""
 
 
 @message(23)
 class EndQuorumEpoch(Request[QuorumEpochEnded]):
-    """The sender leads no more: the first of the successors should stand for election at once."""
+    """The sender leads no more; the first of the successors should stand for election at once."""
 
     cluster_id: str | None
     epoch: Epoch
     leader: VoterKey
     successors: tuple[NodeId, ...]
-    """Voters, the one with the longest log first."""
+    """The other voters, the one with the longest log first."""
 
 
 @packed
@@ -109,10 +109,10 @@ class EpochEnd:
 
 @message(24)
 class QuorumLogFetched(QuorumAnswer):
-    """Records, or the point where the two logs part, or the snapshot to load first.
+    """Records, or the point where the two logs diverge, or the snapshot to load first.
 
-    NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: `epoch` and `leader_id` say
-    where to go.
+    With NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH and UNKNOWN_LEADER_EPOCH, `epoch` and
+    `leader_id` name the leader to ask, if it is known.
     """
 
     high_watermark: Offset = -1
@@ -125,7 +125,7 @@ class QuorumLogFetched(QuorumAnswer):
 
 @message(25)
 class FetchQuorumLog(Request[QuorumLogFetched]):
-    """Records from `offset` on. The leader waits with an answer that has nothing new in it."""
+    """Fetch records from `offset` on. If there is nothing new, the leader delays its answer."""
 
     cluster_id: str | None
     epoch: Epoch
@@ -137,9 +137,9 @@ class FetchQuorumLog(Request[QuorumLogFetched]):
     """The high watermark that the follower knows."""
     max_wait_ms: int
     max_bytes: int
-    """0: the follower wants no records yet and only reports that it is alive."""
+    """The most bytes of records; 0 if the follower only reports that it is alive."""
     echoed_ms: int = -1
-    """`sent_ms` of the newest answer in this epoch, -1 before the first."""
+    """`sent_ms` of the newest answer in this epoch; -1 before the first."""
 
 
 QuorumRequest: TypeAlias = Vote | BeginQuorumEpoch | EndQuorumEpoch | FetchQuorumLog

@@ -1,8 +1,8 @@
 """Records of the metadata log: each is MessagePack [type, version, fields].
 
-Fields are only ever appended, and with them the version grows. A type or field that we do not know
-is kept and written back unchanged, so that an old node's snapshot loses nothing.
-`MetadataImage.apply` alone gives the records their meaning.
+Fields are only ever appended, and with each the version grows. A type or field that we do not know
+is kept and written back unchanged, so that an old node's snapshot loses nothing. Only
+`MetadataImage.apply` gives the records their meaning.
 """
 
 import dataclasses
@@ -19,17 +19,17 @@ ELIGIBLE_LEADERS: Final = "eligible.leader.replicas.version"
 """From level 1 on an ISR may become empty. A replica that leaves an ISR smaller than
 min.insync.replicas is kept as an eligible leader: it can lead without loss (KIP-966)."""
 TRANSACTION_VERSION: Final = "transaction.version"
-"""From level 1 on records of transactions may carry tagged fields. From level 2 on each end of a
-transaction raises the producer's epoch, and producing adds partitions to the transaction (KIP-890,
+"""From level 1 on, records of transactions may carry tagged fields. From level 2 on, each end of a
+transaction raises the producer's epoch, and Produce adds partitions to the transaction (KIP-890,
 part 2)."""
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: VersionRange(1, 1),
     ELIGIBLE_LEADERS: VersionRange(0, 1),
     TRANSACTION_VERSION: VersionRange(0, 2),
 }
-"""The levels that this code can work with; the finalised levels are in the image."""
+"""The levels that this code can work with. The finalised levels are in the image."""
 METADATA_TOPIC: Final = "__cluster_metadata"
-"""Name of the log that the records live in."""
+"""The name of the log that holds the records."""
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -48,7 +48,7 @@ class Unknown:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MetadataRecord:
-    """One entry of the metadata log."""
+    """One record of the metadata log; `unknown` keeps fields of a newer version."""
 
     unknown: Unknown | None = dataclasses.field(default=None, kw_only=True)
 
@@ -82,14 +82,14 @@ def _record(number: int, *, version: int = 1) -> Callable[[type[R]], type[R]]:
 
 @_record(1)
 class ClusterRecord(MetadataRecord):
-    """The first record of a cluster's life: its id."""
+    """The cluster's id. It is the first record of the metadata log."""
 
     cluster_id: str
 
 
 @_record(2)
 class ControllerElected(MetadataRecord):
-    """The first record of a controller epoch: who writes from here on."""
+    """The controller that writes from here on. It begins each controller epoch."""
 
     controller_id: int
     epoch: int
@@ -97,7 +97,7 @@ class ControllerElected(MetadataRecord):
 
 @_record(3)
 class FeatureRecord(MetadataRecord):
-    """A finalised feature level: every node of the cluster works with it. 0: no level any more."""
+    """The finalised level of a feature, which every node supports; level 0 removes the feature."""
 
     name: str
     level: int
@@ -105,7 +105,7 @@ class FeatureRecord(MetadataRecord):
 
 @_record(4)
 class RegisterBrokerRecord(MetadataRecord):
-    """A broker as it registered. The record's own offset is its broker epoch, if that is -1."""
+    """A broker's registration. If `broker_epoch` is -1, the epoch is this record's own offset."""
 
     broker_id: int
     incarnation_id: bytes
@@ -120,7 +120,7 @@ class RegisterBrokerRecord(MetadataRecord):
 
 @_record(5)
 class BrokerChangeRecord(MetadataRecord):
-    """A broker was fenced, unfenced, or began its controlled shutdown; None: unchanged."""
+    """A broker was fenced, unfenced, or began its shutdown; a field of None is unchanged."""
 
     broker_id: int
     broker_epoch: int
@@ -130,7 +130,7 @@ class BrokerChangeRecord(MetadataRecord):
 
 @_record(6)
 class TopicRecord(MetadataRecord):
-    """A topic came into being; its partitions follow in the same batch."""
+    """A topic was created; its partitions follow in the same batch."""
 
     name: str
     topic_id: bytes
@@ -138,14 +138,14 @@ class TopicRecord(MetadataRecord):
 
 @_record(7)
 class RemoveTopicRecord(MetadataRecord):
-    """A topic is gone with its partitions and its configuration."""
+    """A topic was deleted, with its partitions and its configuration."""
 
     topic_id: bytes
 
 
 @_record(8, version=2)
 class PartitionRecord(MetadataRecord):
-    """A partition in full: at its creation, and in snapshots."""
+    """The whole state of a partition, written at its creation and in snapshots."""
 
     topic_id: bytes
     partition: int
@@ -167,11 +167,11 @@ class PartitionRecord(MetadataRecord):
 
 @_record(9, version=2)
 class PartitionChangeRecord(MetadataRecord):
-    """The changes to a partition; None: unchanged.
+    """The changes to a partition; a field of None is unchanged.
 
-    The partition epoch grows by one with each of these; the leader epoch grows by one if `leader`
-    is set, even to the present leader. A change that sets `recovering` elects that leader
-    uncleanly: its leader epoch becomes the partition's `unclean_epoch`.
+    Each such record raises the partition epoch by one. It raises the leader epoch by one if
+    `leader` is set, even to the present leader. If `recovering` is true, `leader` is elected
+    uncleanly, and the new leader epoch becomes the partition's `unclean_epoch`.
     """
 
     topic_id: bytes
@@ -191,9 +191,9 @@ class PartitionChangeRecord(MetadataRecord):
 
 @_record(10)
 class ConfigRecord(MetadataRecord):
-    """One key of a topic or broker is set, or unset by None.
+    """One configuration key of a topic or broker is set, or removed if `value` is None.
 
-    Broker "" is the default of all brokers.
+    The broker name "" stands for the default of all brokers.
     """
 
     resource_type: int
@@ -204,7 +204,7 @@ class ConfigRecord(MetadataRecord):
 
 @_record(11)
 class ProducerIdsRecord(MetadataRecord):
-    """A block of producer ids went to a broker; the next block begins at `next_producer_id`."""
+    """A broker was given a block of producer ids; the next block begins at `next_producer_id`."""
 
     broker_id: int
     broker_epoch: int
@@ -213,14 +213,14 @@ class ProducerIdsRecord(MetadataRecord):
 
 @_record(12)
 class UnregisterBrokerRecord(MetadataRecord):
-    """A broker is forgotten with this registration. It registers anew if it comes back."""
+    """A broker's registration was removed. The broker registers anew if it comes back."""
 
     broker_id: int
     broker_epoch: int
 
 
 def encode_record(record: MetadataRecord) -> bytes:
-    """The value of one record in a metadata batch."""
+    """Encode a record as the value of one record in a metadata batch."""
     if isinstance(record, UnknownRecord):
         return dumps([record.type, record.version, record.fields])
     try:
@@ -235,7 +235,7 @@ def encode_record(record: MetadataRecord) -> bytes:
 
 
 def decode_record(value: Buffer) -> MetadataRecord:
-    """Read one record; RemoteProtocolError for bytes that no version could have written."""
+    """Decode one record; RemoteProtocolError for bytes that no version could have written."""
     plain = loads(value)
     if type(plain) is not list or len(plain) < 3:
         raise RemoteProtocolError("a metadata record is [type, version, fields]")

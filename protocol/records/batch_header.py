@@ -1,6 +1,6 @@
 """RecordBatch v2: a view of its header, its checksum, and the fields a broker checks and stamps.
 
-Record bytes are never read here; `records.py` does that. A batch is
+This module never reads the records; `records.py` does that. A batch is
 
     0 base_offset int64 | 8 batch_length int32 (bytes after this field) | 12 leader_epoch int32
     16 magic int8 | 17 crc uint32 (CRC-32C of everything after it) | 21 attributes int16
@@ -8,8 +8,9 @@ Record bytes are never read here; `records.py` does that. A batch is
     43 producer_id int64 | 51 producer_epoch int16 | 53 base_sequence int32 | 57 record_count int32
     61 records, compressed or not
 
-so base offset and leader epoch can change without a new checksum. attributes: bits 0-2 codec,
-3 timestamp type, 4 transactional, 5 control, 6 base timestamp is a delete horizon.
+The checksum does not cover base offset and leader epoch, so both can change without a new one.
+attributes: bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 base timestamp is a
+delete horizon.
 """
 
 import struct
@@ -27,7 +28,7 @@ from .record_python import MIN_RECORD_BYTES
 HEADER_SIZE: Final = 61
 MAGIC: Final = 2
 SIZE_AND_OFFSET: Final = 12
-"""Bytes before those that `batch_length` counts."""
+"""Bytes of a batch that `batch_length` does not count: the first two fields."""
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CRC: Final = struct.Struct(">I")
@@ -46,9 +47,9 @@ _LAST_CODEC: Final = int(Codec.ZSTD)
 _CLIENT_BITS: Final = CODEC_MASK | TRANSACTIONAL_BIT
 _MAX_INT32: Final = 0x7FFF_FFFF
 MOST_PACKED_RECORDS: Final = 1 << 20
-"""The most records in a client's compressed batch, however small the batch is. Every reader that
-opens the batch, compaction too, holds something for each record. A batch of more than 7 MB may have
-one record for every 7 bytes."""
+"""The most records in a client's compressed batch of up to 7 MB. It bounds the memory of readers,
+compaction too, which hold something for each record. A larger batch may have one record for every 7
+of its bytes."""
 
 
 class TimestampType(IntEnum):
@@ -59,7 +60,7 @@ class TimestampType(IntEnum):
 
 
 class BatchHeader:
-    """The 61 bytes as numbers; a copy, so a change to it alone does not change the batch."""
+    """A copy of the header's fields as numbers; changing it does not change the batch's bytes."""
 
     __slots__ = (
         "attributes",
@@ -99,7 +100,7 @@ class BatchHeader:
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record, or of the last one there was before compaction."""
+        """Offset of the last record, even if compaction has removed that record since."""
         return int(self.base_offset + self.last_offset_delta)
 
     @property
@@ -109,24 +110,24 @@ class BatchHeader:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record; 0 follows 2^31 - 1."""
+        """Sequence number of the last record, -1 if records have none; 0 follows 2^31 - 1."""
         if self.base_sequence < 0:
             return -1
         return int(self.base_sequence + self.last_offset_delta) & _MAX_INT32
 
     @property
     def compression(self) -> Codec:
-        """ValueError for the three codecs that do not exist."""
+        """The codec of the records; ValueError for the numbers 5 to 7, which have none."""
         return Codec(self.attributes & CODEC_MASK)
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """LogAppendTime: every record has the batch's max timestamp."""
+        """The clock of the timestamps; with LOG_APPEND_TIME all are the batch's max timestamp."""
         return TimestampType(self.attributes >> 3 & 1)
 
     @property
     def is_transactional(self) -> bool:
-        """Decided only by the control batch that ends its transaction."""
+        """True if the batch is part of a transaction, which a later control batch ends."""
         return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
@@ -136,7 +137,7 @@ class BatchHeader:
 
     @property
     def has_delete_horizon(self) -> bool:
-        """The base timestamp is when compaction may drop the batch's tombstones."""
+        """True if the base timestamp is the time from which compaction may drop tombstones."""
         return bool(self.attributes & DELETE_HORIZON_BIT)
 
     def __repr__(self) -> str:
@@ -147,7 +148,7 @@ class BatchHeader:
 
 
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
-    """Read the header at `pos` without looking at what follows it, not even the checksum."""
+    """Read the header at `pos`; neither its values nor the checksum are checked."""
     try:
         return BatchHeader(buf, pos)
     except struct.error as error:
@@ -155,7 +156,7 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
 
 
 def headers(buf: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Walk the whole batches from `pos`, each with its position; stop before a cut-off last one.
+    """Yield position and header of each whole batch from `pos` on; skip a cut-off last one.
 
     RemoteProtocolError for a size that no batch can have: the next batch cannot be found then.
     """
@@ -172,14 +173,14 @@ def headers(buf: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def crc_is_valid(buf: Buffer, pos: int, header: BatchHeader) -> bool:
-    """Compute the checksum over the batch's bytes, which must all be there."""
+    """True if the checksum matches the batch's bytes, all of which must be in `buf`."""
     return bool(crc32c(memoryview(buf)[pos + 21 : pos + header.size]) == header.crc)
 
 
 def validate_for_append(
     buf: Buffer, header: BatchHeader, max_message_bytes: int = _MAX_INT32
 ) -> None:
-    """Check all that can be checked of a client's one batch in `buf` without reading a record.
+    """Check that `buf` holds one valid batch of a client, as far as the records need not be read.
 
     ApiError with the code that Kafka answers: CORRUPT_MESSAGE for damaged bytes, INVALID_RECORD for
     well-formed but forbidden ones, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP.
@@ -236,14 +237,14 @@ def _refuse_attributes(attributes: int) -> None:
 def stamp(
     buf: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int
 ) -> None:
-    """Give the batch in `buf`, and its header, a place in the log; the checksum stays valid."""
+    """Set base offset and leader epoch in `buf` and in `header`; the checksum stays valid."""
     _PLACE.pack_into(buf, 0, base_offset, header.batch_length, leader_epoch)
     header.base_offset = base_offset
     header.leader_epoch = leader_epoch
 
 
 def rewrite_as_log_append_time(buf: bytearray | memoryview, pos: int, timestamp_ms: int) -> None:
-    """Make every record's timestamp the broker's; costs a pass over the batch for its checksum."""
+    """Replace all timestamps by the broker's; the new checksum costs a pass over the batch."""
     (attributes,) = _INT16.unpack_from(buf, pos + 21)
     _INT16.pack_into(buf, pos + 21, attributes | TIMESTAMP_TYPE_BIT)
     _INT64.pack_into(buf, pos + 35, timestamp_ms)
@@ -253,7 +254,7 @@ def rewrite_as_log_append_time(buf: bytearray | memoryview, pos: int, timestamp_
 def rewrite_max_timestamp(
     buf: bytearray | memoryview, pos: int, header: BatchHeader, timestamp_ms: int
 ) -> None:
-    """Write the true greatest timestamp to the batch and its header; one pass for the checksum."""
+    """Set the greatest timestamp in the batch and its header, and compute the checksum anew."""
     _INT64.pack_into(buf, pos + 35, timestamp_ms)
     header.max_timestamp = timestamp_ms
     seal(buf, pos)
@@ -263,13 +264,13 @@ def rewrite_max_timestamp(
 def rewrite_producer(
     buf: bytearray | memoryview, pos: int, *, producer_id: int, epoch: int, base_sequence: int
 ) -> None:
-    """Number a batch that is to be sent again by a producer with a new id or epoch."""
+    """Set a producer's new id, epoch and sequence in a batch that it is to send again."""
     _PRODUCER.pack_into(buf, pos + 43, producer_id, epoch, base_sequence)
     seal(buf, pos)
 
 
 def seal(buf: bytearray | memoryview, pos: int = 0) -> None:
-    """Write the checksum of what the batch now holds."""
+    """Compute the checksum of the batch's bytes and write it into the header."""
     (batch_length,) = _INT32.unpack_from(buf, pos + 8)
     end = pos + SIZE_AND_OFFSET + batch_length
     _CRC.pack_into(buf, pos + 17, crc32c(memoryview(buf)[pos + 21 : end]))

@@ -1,8 +1,7 @@
 """Chooses the record codec: the compiled one if it was built, else the one in Python.
 
-Both keep the contract that `record_python` states and write the same bytes.
-MINIKAFKA_RECORDS=python or =compiled in the environment chooses one; an unknown or missing codec is
-an ImportError.
+Both do what `record_python` documents and write the same bytes. MINIKAFKA_RECORDS=python or
+=compiled in the environment chooses one; an unknown or missing codec is an ImportError.
 """
 
 from typing import Any, Final, TypeVar
@@ -13,12 +12,11 @@ from .record_python import BadRecord, Columns, encode_headers
 
 T = TypeVar("T", bound=tuple[Any, ...])
 COLUMNS_PAY_FROM: Final = 400
-"""The number of records in a batch from which numpy is faster than a loop, if nothing is
-compiled."""
+"""The number of records in a batch from which numpy is faster than the codec in Python."""
 
 
 def _compiled() -> Any:
-    """Give the compiled module, or None where there is none or it is not wanted."""
+    """Import the compiled module; None if it was not built or MINIKAFKA_RECORDS is python."""
     if RECORDS == "python":
         return None
     if RECORDS not in ("", "compiled"):
@@ -33,7 +31,7 @@ def _compiled() -> Any:
 
 
 compiled: Final[Any] = _compiled()
-"""The compiled module if it is live."""
+"""The compiled module; None if the codec in Python is in use."""
 NAME: Final = "python" if compiled is None else "compiled"
 
 _live: Any = compiled or record_python
@@ -48,9 +46,9 @@ first_at: Any = _live.first_at
 def decode_many(
     body: Any, count: int, base: tuple[int, int, Any], make: type[T], prefix: tuple[Any, ...] = ()
 ) -> list[T]:
-    """Do what `decode` does, with numpy if it is installed; for clients, which read many records.
+    """Do what `decode` does, with numpy if that is faster and installed. Clients use it.
 
-    Brokers and tools use `decode`: they read few records, and numpy costs them memory.
+    Brokers and tools use `decode`, because they read few records and numpy costs them memory.
     """
     if compiled is None and count >= COLUMNS_PAY_FROM:
         try:
@@ -64,7 +62,7 @@ def decode_many(
 
 
 def decode_columns(body: Any, count: int, base: tuple[int, int, Any]) -> Columns:
-    """Do what the live codec's `decode_columns` does, with numpy as in `decode_many`."""
+    """Do what the chosen codec's `decode_columns` does, with numpy as in `decode_many`."""
     if compiled is None and count >= COLUMNS_PAY_FROM:
         try:
             from . import record_columns

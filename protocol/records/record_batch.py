@@ -1,7 +1,7 @@
-"""RecordBatch v2 in one place: the header and what a broker does to it, and the records inside.
+"""RecordBatch v2: the names of `batch_header` and `records` that others use, in one place.
 
-Records travel and rest as these bytes; `batch_header` never reads a record, `records` reads and
-writes nothing else.
+Records are sent and stored as these bytes. `batch_header` reads and changes headers only, `records`
+reads and writes the records.
 """
 
 from ..compression import Codec

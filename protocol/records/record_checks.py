@@ -1,8 +1,8 @@
-"""Checks the records of a batch, and finds one by its timestamp, without building any.
+"""Checks the records of a batch, or finds one by timestamp, without making record objects.
 
-Brokers use it; they otherwise read only a batch's header. A compressed batch is opened up to as
-many bytes as the caller allows. The sender chooses what a batch expands to, so the caller opens
-little on its loop and leaves the rest to a worker process.
+Brokers use it; they otherwise read only a batch's header. A compressed batch is decompressed up to
+the bytes that the caller allows. As the sender chooses how far a batch expands, the caller allows
+few bytes on its event loop and leaves larger batches to a worker process.
 """
 
 from typing import Final, NamedTuple
@@ -23,7 +23,7 @@ class RecordRules(NamedTuple):
 
     needs_keys: bool = False
     earliest_ms: int = INT64_MIN
-    """Records without a timestamp (-1) are never too early."""
+    """The earliest timestamp allowed; records without a timestamp (-1) are never too early."""
     latest_ms: int = INT64_MAX
 
 
@@ -46,7 +46,7 @@ class RefusedRecords(ApiError):
 
 
 class Verdict(NamedTuple):
-    """The findings about a batch: a plain value, for it may come from another process."""
+    """The result of checking a batch; a plain value, because a worker process may send it."""
 
     max_timestamp: int = -1
     """Milliseconds; the greatest of the records' timestamps, whatever the header states."""
@@ -57,7 +57,7 @@ class Verdict(NamedTuple):
     record_errors: tuple[RecordError, ...] = ()
 
     def raise_if_refused(self) -> None:
-        """RefusedRecords where something is wrong with the records."""
+        """Raise RefusedRecords if the check found an error."""
         if self.error:
             raise RefusedRecords(self.error, self.detail, self.record_errors)
 
@@ -68,10 +68,11 @@ def judge(
     rules: RecordRules,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> Verdict:
-    """Walk all records of a client's batch, whose header is checked already.
+    """Check all records of a client's batch, whose header is already checked.
 
-    INVALID_RECORD if they do not add up or lack a key, and INVALID_TIMESTAMP if one is out of
-    bounds, as in Kafka. ExpandsTooFar if the batch is larger than `max_bytes` decompressed.
+    The verdict is INVALID_RECORD if a record is malformed or lacks a required key, and
+    INVALID_TIMESTAMP if one is out of bounds, as in Kafka. Raise ExpandsTooFar if the batch is
+    larger than `max_bytes` decompressed.
     """
     base = header.base_timestamp
     earliest = INT64_MIN if base < 0 else _within(rules.earliest_ms - base)
@@ -106,7 +107,7 @@ def _refusal(size: int, code: ErrorCode, indexes: tuple[int, ...], why: str) -> 
 
 
 def judge_in_full(batch: bytes, rules: RecordRules) -> Verdict:
-    """Do what `judge` does, for a worker process; a batch too large to be opened is refused."""
+    """Do what `judge` does, in a worker process; MESSAGE_TOO_LARGE if the batch expands too far."""
     try:
         return judge(batch, BatchHeader(batch), rules)
     except ExpandsTooFar as error:
@@ -119,7 +120,9 @@ def find(
     first_offset: int,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> tuple[int, int] | None:
-    """Return timestamp and offset of the first record not before the given ones; None if none is.
+    """Return (timestamp, offset) of the first record whose both are at least the given ones.
+
+    None if there is no such record.
 
     RemoteProtocolError if the batch cannot be read, ExpandsTooFar if it is larger than `max_bytes`
     decompressed.

@@ -1,7 +1,7 @@
-"""Locates the fields of many records at once with numpy, and makes tuples from that.
+"""Locates the fields of many records at once with numpy, and makes tuples of them.
 
-Only the chain of record lengths is walked in Python. Pays from some hundreds of records on, which
-is why nothing imports this module, and numpy with it, before so many have come. A table has one
+Only the chain of record lengths is walked in Python. This is faster from some hundreds of records
+on; so this module, and numpy with it, is imported only once a batch has so many. A table has one
 row of int64 for each field in FIELDS and one column for each record. Positions count from `base`.
 """
 
@@ -35,22 +35,23 @@ FIELDS: Final = (
     "header_count",
     "stop",
 )
-"""Lengths are -1 for null; headers begin after their number; `stop` is the end of the record."""
+"""The rows of a table. Lengths are -1 for null; `headers_at` is the position after the header
+count; `stop` is the end of the record."""
 POSITIONS: Final = (2, 4, 6, 8)
-"""Rows that say where something is."""
+"""The rows that hold positions."""
 LONGEST_VARINT: Final = 10
 _new_tuple = tuple.__new__
 
 
 def new_table(count: int) -> Ints:
-    """Make a table for so many records."""
+    """Make an empty table for `count` records."""
     return np.empty((len(FIELDS), count), dtype=np.int64)
 
 
 def locate(body: Any, count: int, base: int, out: Ints, column: int) -> None:
     """Fill the columns from `column` on with `count` records that fill `body`.
 
-    ValueError where the records do not add up.
+    ValueError if the records do not fill `body` exactly.
     """
     if count < 0 or column < 0 or count > out.shape[1] - column:
         raise ValueError("no room for so many records")
@@ -60,9 +61,9 @@ def locate(body: Any, count: int, base: int, out: Ints, column: int) -> None:
 
 
 def locate_all(bodies: Sequence[Any], counts: Sequence[int]) -> tuple[bytes, Ints]:
-    """Join the bodies of batches and locate all their records there, with the live codec.
+    """Join the bodies of batches and locate all their records there, with the chosen codec.
 
-    ValueError if the records do not add up.
+    ValueError if a body's records do not fill it exactly.
     """
     if record_backend.compiled is None:
         return _fields(bodies, counts)
@@ -71,9 +72,9 @@ def locate_all(bodies: Sequence[Any], counts: Sequence[int]) -> tuple[bytes, Int
 
 
 def locate_at(bodies: Sequence[Any], bases: Sequence[int], counts: Sequence[int]) -> Ints:
-    """Locate all records of bodies that lie at `bases` of a larger buffer, without a copy.
+    """Locate all records of bodies, which lie at positions `bases` of a larger buffer.
 
-    ValueError if the records do not add up.
+    ValueError if a body's records do not fill it exactly.
     """
     live = record_backend.compiled
     if live is None:
@@ -92,7 +93,7 @@ def locate_at(bodies: Sequence[Any], bases: Sequence[int], counts: Sequence[int]
 
 
 def _check_counts(bodies: Sequence[Any], counts: Sequence[int]) -> None:
-    """Let nothing be allocated for more records than there can be."""
+    """Refuse a count of records that cannot be in its body, before memory is allocated for it."""
     for body, count in zip(bodies, counts, strict=True):
         if not 0 <= count <= len(body) // MIN_RECORD_BYTES:
             raise ValueError(f"{count} records in {len(body)} bytes")
@@ -236,15 +237,15 @@ def _step(body: Any, pos: int) -> int:
 
 
 def _varints(raw: NDArray[np.uint8], at: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """Read a zigzag varint at each position, none past its record's end."""
+    """Read the zigzag varint at each position; ValueError if one runs past its record's end."""
     value, at = _unsigned(raw, at, stop)
     return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64), at
 
 
 def read_lengths(raw: NDArray[np.uint8], at: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """Read at each position the length of bytes that follow it, all before `stop`; -1 for null.
+    """Read the length of a key or value at each position; -1 stands for null.
 
-    Returns the lengths and the positions of the bytes. ValueError if the bytes do not fit.
+    Return the lengths and the positions after them. ValueError if the bytes pass `stop`.
     """
     length, at = _varints(raw, at, stop)
     if bool(((length < -1) | (length > stop - at)).any()):

@@ -1,9 +1,8 @@
-"""The record codec in Python: the reference, and the codec in use if nothing is compiled.
+"""The record codec in Python: the reference, and the codec in use if the other is not compiled.
 
-Records of one batch as bytes, without the batch's header: `RecordBody` collects them, `decode`
-reads them. `_records.pyx` does the same, byte for byte and refusal for refusal; tests hold the two
-together. Speed comes from doing per call what can be done per call: varints out of tables, many
-records joined at once.
+It handles the records of one batch as bytes, without the header: `RecordBody` collects them,
+`decode` reads them. `_records.pyx` writes the same bytes and refuses the same input; tests compare
+the two. It is fast because it looks varints up in tables and joins many records in one call.
 """
 
 from bisect import bisect_right
@@ -17,10 +16,10 @@ from ..primitives import encode_varint
 
 Headers = Sequence[tuple[str, bytes | None]]
 HEADER_ROOM: Final = 61
-"""Bytes left free before the records: a batch's header goes there without a copy."""
+"""Bytes left free before the records, so that a batch's header is written without a copy."""
 MIN_RECORD_BYTES: Final = 7
 LONGEST_INT32: Final = 5
-"""Bytes of a varint of 32 bits."""
+"""The most bytes that a varint of 32 bits takes."""
 MOST_NAMED: Final = 100
 """The most bad records of a batch that `examine` names."""
 LOG_APPEND_TIME: Final = 1
@@ -38,7 +37,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 
 class BadRecord(ValueError):
-    """The records of a batch do not add up; `index` is the place of the first bad one, or -1."""
+    """A batch's records are malformed; `index` is the place of the first bad one, or -1."""
 
     def __init__(self, why: str, index: int) -> None:
         super().__init__(why)
@@ -46,10 +45,10 @@ class BadRecord(ValueError):
 
 
 class Columns(NamedTuple):
-    """Records of one batch by field."""
+    """The records of one batch as one column for each field."""
 
     offsets: Sequence[int]
-    """A range where there are no gaps."""
+    """A range if the offsets have no gaps."""
     timestamps: Sequence[int]
     keys: list[bytes | None] | None
     """None if no record has a key."""
@@ -59,7 +58,10 @@ class Columns(NamedTuple):
 
 
 class _Table(dict[int, bytes]):
-    """Bytes by length, made on first use; `map` looks them up without a call in Python."""
+    """Varint of each length, between fixed bytes; made on first use.
+
+    `map` looks entries up without a call in Python.
+    """
 
     def __init__(self, before: bytes, after: bytes = b"", plus: int = 0) -> None:
         super().__init__()
@@ -74,7 +76,7 @@ class _Table(dict[int, bytes]):
 
 
 class _Sized(dict[int, int]):
-    """Bytes that a key or value takes together with its length."""
+    """The bytes that a key or value takes together with its length, by that length."""
 
     def __missing__(self, size: int) -> int:
         made = size + len(_varint(size))
@@ -96,13 +98,13 @@ def _delta(value: int) -> bytes:
 _LENGTH: Final = _Table(b"")
 _NULL_AND_LENGTH: Final = _Table(_NULL)
 _SIZED: Final = _Sized()
-# The header count of the record before, this one's length, its attributes; by the bytes that
-# timestamp and offset take.
+# The header count of the record before, then this record's length and its attributes. The index is
+# the number of bytes that timestamp and offset take.
 _BETWEEN: Final = [_Table(b"\x00", b"\x00", plus=2 + n) for n in range(24)]
 
 
 class RecordBody:
-    """Records one after the other, behind room for a header. Offsets count from 0."""
+    """Collects records as bytes, behind room for the batch's header. Offsets count from 0."""
 
     __slots__ = ("_body", "base_timestamp", "max_timestamp", "record_count")
 
@@ -113,7 +115,7 @@ class RecordBody:
 
     @property
     def size(self) -> int:
-        """Bytes so far, with the room for the header."""
+        """Size in bytes so far, including the room for the header."""
         return len(self._body)
 
     def append(
@@ -122,7 +124,7 @@ class RecordBody:
         """Add a record and return the size so far.
 
         TypeError if a key, value or header has a wrong type; LocalProtocolError if the timestamp is
-        too far from the first one's. Nothing is added then.
+        too far from the first record's. In both cases nothing is added.
         """
         count = self.record_count
         base = timestamp if count == 0 else self.base_timestamp
@@ -171,10 +173,10 @@ class RecordBody:
         start: int,
         max_size: int,
     ) -> int:
-        """Add values from the `start`-th on while the size stays within `max_size`.
+        """Add values from index `start` on while the size stays within `max_size`.
 
-        `keys` is None, or has a key for each value. A body without records takes one in any case.
-        Gives the index of the first value that was not taken.
+        `keys` is None, or has a key for each value. A body without records takes one of any size.
+        Return the index of the first value that was not added.
         """
         stop = len(values)
         if start >= stop:
@@ -194,7 +196,7 @@ class RecordBody:
         return start
 
     def _likely_count(self, value: bytes | None, max_size: int) -> int:
-        """Guess how many values like this one fit: values looked at in vain cost time."""
+        """Guess how many values like this one fit, so that few more than these are handled."""
         room = max_size - len(self._body)
         return max(1, room // (MIN_RECORD_BYTES + 1 + len(value or b"")))
 
@@ -259,7 +261,7 @@ class RecordBody:
         which: tuple[int, int],
         max_size: int,
     ) -> int:
-        """Append the run's records one by one, as some keys or values are null."""
+        """Append the records one by one, for a run in which some keys or values are null."""
         body = self._body
         for index in range(*which):
             before, newest = len(body), self.max_timestamp
@@ -272,14 +274,14 @@ class RecordBody:
         return which[1]
 
     def take(self) -> bytearray:
-        """Give the bytes, header room first, and begin again."""
+        """Return the bytes, with the room for the header first, and become empty."""
         body, self._body = self._body, bytearray(HEADER_ROOM)
         self.record_count = 0
         return body
 
 
 def measure(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> tuple[int, int]:
-    """Return the size of the largest key and value together, and of all; TypeError if not bytes."""
+    """Return the bytes of the largest key and value pair, and of all; TypeError if not bytes."""
     for name, column in (("values", values), ("keys", keys or ())):
         wrong = [kind for kind in set(map(type, column)) - _NO_BYTES if not issubclass(kind, bytes)]
         if wrong:
@@ -317,10 +319,10 @@ def decode(
 ) -> list[T]:
     """Read `count` records that fill `body`.
 
-    Each is a `make` of (*prefix, offset, timestamp, type, key, value, headers). `base` is the first
-    offset, the base timestamp and the type of all timestamps; where the broker set them (type 1)
-    the timestamp is that of all. Keys and values are bytes of their own. IndexError or ValueError
-    when the records do not add up.
+    Each becomes a `make` of (*prefix, offset, timestamp, type, key, value, headers). `base` is the
+    base offset, the base timestamp and the timestamp type; if the broker set the timestamps (type
+    1), every record has the base timestamp. Keys and values are copies. IndexError or ValueError if
+    the records are malformed or do not fill `body`.
     """
     found = _decode(body if type(body) is bytes else bytes(body), count, base)
     if base[2] == LOG_APPEND_TIME:
@@ -331,7 +333,7 @@ def decode(
 
 
 def decode_columns(body: Any, count: int, base: tuple[int, int, Any]) -> Columns:
-    """Read the same as `decode`, a column for each field instead of a tuple for each record."""
+    """Read the records into one column for each field, instead of a tuple for each record."""
     found = _decode(body if type(body) is bytes else bytes(body), count, base)
     turned: Any = map(list, zip(*found, strict=True)) if found else ([],) * 6
     offsets, timestamps, _, keys, values, headers = turned
@@ -347,7 +349,7 @@ def decode_columns(body: Any, count: int, base: tuple[int, int, Any]) -> Columns
 
 
 def dense_range(offsets: list[int]) -> Sequence[int]:
-    """Say a list without gaps as a range, as nearly all are."""
+    """Return the offsets as a range if they have no gaps, else the list itself."""
     if offsets:
         dense = range(offsets[0], offsets[0] + len(offsets))
         if offsets[-1] == dense[-1] and list(dense) == offsets:
@@ -358,8 +360,8 @@ def dense_range(offsets: list[int]) -> Sequence[int]:
 def _decode(body: bytes, count: int, base: tuple[int, int, Any]) -> list[tuple[Any, ...]]:
     """Walk the records.
 
-    Varints of one and two bytes are read in line: a call for each would double the cost. A slice
-    that runs past the end is short, and then `pos` is not the record's end.
+    Varints of one and two bytes are read inline, because a call for each would double the cost. A
+    key or value that runs past the end is noticed at its record's end, where `pos` is then too far.
     """
     base_offset, base_timestamp, kind = base
     found: list[tuple[Any, ...]] = []
@@ -431,7 +433,7 @@ def _null(zigzag: int) -> bytes | None:
 
 
 def _continue(body: bytes, pos: int, value: int) -> tuple[int, int]:
-    """Finish a varint of up to 10 bytes whose first byte is `value`; it stays in zigzag form."""
+    """Read the rest of a varint of up to 10 bytes whose first is `value`; leave it zigzag-coded."""
     byte = body[pos]
     value = value & 0x7F | (byte & 0x7F) << 7
     shift = 14
@@ -457,7 +459,7 @@ def _read_headers(body: bytes, pos: int) -> tuple[Headers, int]:
 def read_headers(body: bytes, pos: int, count: int) -> tuple[Headers, int]:
     """Read `count` headers from `pos` on; IndexError or ValueError if they are cut off.
 
-    Bytes of a key that are not UTF-8 become U+FFFD, as Java's consumer reads them.
+    Bytes of a key that are not UTF-8 become U+FFFD, as in Java's consumer.
     """
     headers = []
     for _ in range(count):
@@ -490,13 +492,13 @@ def _read_length(body: bytes, pos: int) -> tuple[int, int]:
 def examine(
     body: Any, count: int, needs_keys: bool, earliest: int, latest: int
 ) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
-    """Walk `count` records that fill `body` and judge them; nothing is built for a record.
+    """Check `count` records that fill `body`, without making an object for any.
 
-    Each must end where its length says, its fields and headers within it, and have its place in the
-    batch as offset delta; no number but the timestamp may take more than 5 bytes, as Java reads no
-    more. BadRecord otherwise. Returns the least and the greatest timestamp delta, and the places of
-    up to MOST_NAMED records each: records without a key, if keys are needed, and records whose
-    timestamp delta is not within `earliest` and `latest`. Text in headers is not checked.
+    BadRecord unless each record ends where its length says, holds its fields and headers, and has
+    its place in the batch as offset delta. No number but the timestamp may take more than 5 bytes,
+    because Java reads no more. Return the least and the greatest timestamp delta, the places of the
+    records without a key, if keys are needed, and the places of those whose timestamp delta is not
+    within `earliest` and `latest`: up to MOST_NAMED each. Text in headers is not checked.
     """
     body = body if type(body) is bytes else bytes(body)
     if not 1 <= count <= len(body) // MIN_RECORD_BYTES:
@@ -525,8 +527,8 @@ def examine(
 def highest_delta(batch: Any, start: int, count: int, needs_keys: bool) -> int | None:
     """Find the greatest timestamp delta of `count` records, which fill `batch` from `start` on.
 
-    None if `examine` would find anything wrong with them. This is the cheapest walk there is: a
-    broker does it for each batch of a producer.
+    Return None if `examine` would find anything wrong with them. A broker runs it on each batch of
+    a producer, so the compiled codec makes it the cheapest check of all.
     """
     body = bytes(memoryview(batch)[start:])
     try:
@@ -539,9 +541,9 @@ def highest_delta(batch: Any, start: int, count: int, needs_keys: bool) -> int |
 def first_at(
     body: Any, count: int, timestamp_delta: int, offset_delta: int
 ) -> tuple[int, int] | None:
-    """Return both deltas of the first record that has at least the given ones; None if none has.
+    """Return both deltas of the first record whose deltas are at least the given ones, or None.
 
-    Records after it are not read. BadRecord if a record before it does not add up.
+    Records after it are not read. BadRecord if it, or a record before it, is malformed.
     """
     body = body if type(body) is bytes else bytes(body)
     if count > len(body) // MIN_RECORD_BYTES:
@@ -558,7 +560,7 @@ def first_at(
 
 
 def _step_over(body: bytes, pos: int) -> tuple[int, int, bool, int]:
-    """Give a record's timestamp and offset deltas, whether it has a key, and where it ends."""
+    """Return a record's timestamp and offset deltas, whether it has a key, and its end."""
     length, pos = _read_short(body, pos)
     end = pos + length
     if length < 1 or end > len(body):
@@ -584,7 +586,7 @@ def _step_over(body: bytes, pos: int) -> tuple[int, int, bool, int]:
 
 
 def _read_short(body: bytes, pos: int) -> tuple[int, int]:
-    """Read a length as Java's readers take it."""
+    """Read a length; ValueError if it takes more than 5 bytes, which Java would not read."""
     length, end = _read_length(body, pos)
     _check_short(end - pos)
     return length, end

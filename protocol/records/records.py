@@ -4,9 +4,9 @@
             | key_length varint, key | value_length varint, value | header_count varint
             | (key_length varint, key, value_length varint, value)*      -1 as a length: null
 
-The only code whose cost is per record: brokers run it for compacted topics and for dumps, clients
-for everything. `record_backend` says in which of two codecs. Source: Kafka documentation, "Message
-Format"; varints are zigzag.
+The cost of this code grows with the number of records. Brokers run it for compacted topics and for
+dumps, clients for all records. `record_backend` chooses one of two codecs for it. Source: Kafka
+documentation, "Message Format"; varints are zigzag.
 """
 
 import struct
@@ -57,7 +57,7 @@ class Record(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """One record to be written; its place in the batch gives its offset."""
+    """One record to be written. It gets its offset from its place in the batch."""
 
     timestamp: int
     key: bytes | None
@@ -72,7 +72,7 @@ def records(
     check_crc: bool = False,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[Record]:
-    """Read every record of the batch at `pos`, those of control batches too.
+    """Read every record of the batch at `pos`, which may be a control batch.
 
     RemoteProtocolError when the batch is cut off, damaged, or above `max_bytes` decompressed.
     """
@@ -89,7 +89,7 @@ def records_as(
     check_crc: bool = False,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[T]:
-    """Do what `records` does into another named tuple, whose fields are `prefix` and Record's.
+    """Do what `records` does, but return `make` tuples, whose fields are `prefix` and Record's.
 
     `header` is the batch's header if the caller has read it.
     """
@@ -112,7 +112,7 @@ def columns(
     check_crc: bool = False,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> Columns:
-    """Read the same as `records_as`, a column for each field instead of a tuple for each record."""
+    """Read the records into one column for each field, instead of a tuple for each record."""
     found = _opened(buf, pos, header or read_header(buf, pos), check_crc, max_bytes)
     try:
         return decode_columns(*found.payload)
@@ -123,11 +123,11 @@ def columns(
 
 
 class _Opened(NamedTuple):
-    """A batch checked and decompressed, as codecs take it."""
+    """A checked and decompressed batch, as the codecs take it."""
 
     header: BatchHeader
     payload: tuple[Buffer, int, tuple[int, int, TimestampType]]
-    """The records as bytes, their number, and what they have in common."""
+    """The records as bytes, their number, and (base offset, base timestamp, timestamp type)."""
 
 
 def _opened(buf: Buffer, pos: int, header: BatchHeader, check_crc: bool, max_bytes: int) -> _Opened:
@@ -141,16 +141,16 @@ def _opened(buf: Buffer, pos: int, header: BatchHeader, check_crc: bool, max_byt
 
 
 def record_bytes(buf: Buffer, pos: int, header: BatchHeader) -> bytes:
-    """Give a copy of what `record_view` gives."""
+    """Return a copy of the bytes that `record_view` returns."""
     return bytes(record_view(buf, pos, header))
 
 
 def record_view(
     buf: Buffer, pos: int, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> Buffer:
-    """Return the records of the batch at `pos` as decompressed bytes: a view if they were plain.
+    """Return the decompressed bytes of a batch's records; a view of `buf` if not compressed.
 
-    RemoteProtocolError if it is no batch of records.
+    RemoteProtocolError if no valid batch is at `pos`.
     """
     if header.magic != MAGIC:
         raise RemoteProtocolError(f"magic {header.magic}: only record batches of magic 2 are read")
@@ -169,7 +169,7 @@ def record_view(
 class BatchBuilder(_Body):
     """Collects records into one batch; `build` ends it. Offsets count from 0.
 
-    `append` and `extend` are those of `record_python.RecordBody`, whichever codec runs. Records are
+    `append` and `extend` do what `record_python.RecordBody` documents, in either codec. Records are
     written behind room for the header, so that an uncompressed batch is never copied.
     """
 
@@ -237,7 +237,7 @@ def build(
     base_offset: int = 0,
     leader_epoch: int = NO_EPOCH,
 ) -> bytearray:
-    """Build a batch of (timestamp, key, value[, headers]) in one call."""
+    """Build a batch of (timestamp, key, value[, headers]) tuples in one call."""
     builder = BatchBuilder(compression)
     for record in new_records:
         builder.append(*record)
@@ -252,17 +252,17 @@ class EndTransactionMarker(NamedTuple):
 
 
 def end_transaction_marker(commit: bool, coordinator_epoch: int) -> tuple[bytes, bytes]:
-    """Give key and value of the control record that ends a transaction (KIP-98)."""
+    """Encode key and value of the control record that ends a transaction (KIP-98)."""
     return _CONTROL_KEY.pack(0, _COMMIT if commit else _ABORT), _MARKER.pack(0, coordinator_epoch)
 
 
 def parse_end_transaction_marker(
     key: bytes | None, value: bytes | None
 ) -> EndTransactionMarker | None:
-    """Read a control record; None for one of another kind, which readers pass over.
+    """Read the control record that ends a transaction; None if it is of another kind.
 
-    RemoteProtocolError if the record is cut off. Newer versions append fields, so they can be read
-    too.
+    RemoteProtocolError if the record is cut off. Newer versions only append fields, so they can be
+    read too.
     """
     if key is None or len(key) < _CONTROL_KEY.size:
         raise RemoteProtocolError("a control record without a kind")
