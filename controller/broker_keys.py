@@ -1,4 +1,4 @@
-"""Keys of brokers that a file shared with a controller may hold: nothing to warn about."""
+"""Configuration keys of brokers, about which a controller does not warn in a shared file."""
 
 from typing import Final
 

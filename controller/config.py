@@ -1,7 +1,7 @@
 """The controller's configuration: one table under Kafka's keys, and the checks that span keys.
 
-Values only; nothing is opened here. A file may be shared with brokers: their keys are known here
-too, and have no effect on a controller.
+This module opens nothing. A file may be shared with brokers: their keys are known here too, and
+have no effect on a controller.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class ControllerConfig:
         "node.id",
         at_least=0,
         at_most=INT32_MAX,
-        doc="Names the controller in the quorum for ever; its data belongs to one id.",
+        doc="The controller's id in the quorum. It never changes: the data belong to one id.",
     )
     listeners: str = setting(
         "listeners",
@@ -50,7 +50,7 @@ class ControllerConfig:
     cluster_id: str | None = setting(
         "cluster.id",
         None,
-        doc="The id a new cluster gets; where unset, a random one. Never changes afterwards.",
+        doc="The id of a new cluster; random if unset. It never changes afterwards.",
     )
     controller_quorum_voters: tuple[str, ...] = setting(
         "controller.quorum.voters", (), doc="id@host:port,... of the controllers."
@@ -67,14 +67,14 @@ class ControllerConfig:
         500,
         at_least=20,
         at_most=INT32_MAX,
-        doc="A leader silent for this long is replaced; one that is not followed for 1.5 x this"
-        " resigns. A process that ends is noticed at once.",
+        doc="A leader silent for this long is replaced; one from which no majority fetches for 1.5"
+        " times as long resigns. A process that ends is noticed at once.",
     )
     controller_quorum_readmitted_voters: tuple[str, ...] = setting(
         "controller.quorum.readmitted.voters",
         (),
         doc="id:directory-id,... of voters whose disk was replaced and which may vote again from"
-        " that one: set it on every other controller and restart them one by one.",
+        " the new one: set it on every other controller and restart them one by one.",
     )
     controller_quorum_bootstrap_servers: tuple[str, ...] = setting(
         "controller.quorum.bootstrap.servers", (), doc="host:port,... of controllers."
@@ -84,25 +84,27 @@ class ControllerConfig:
         1800,
         at_least=100,
         at_most=INT32_MAX,
-        doc="A broker silent for this long is fenced. Shorter: faster failover, false alarms.",
+        doc="A broker silent for this long is fenced. If shorter, failover is faster, but a slow"
+        " broker may be fenced too.",
     )
     leader_lease_enable: bool = setting(
         "leader.lease.enable",
         False,
-        doc="Leaders without word from a controller for a session stop acks 0 and 1, and reads.",
+        doc="A leader that hears from no controller for broker.session.timeout.ms refuses reads and"
+        " writes with acks 0 and 1.",
     )
     unclean_leader_election_enable: bool = setting(
         "unclean.leader.election.enable",
         False,
         dynamic=True,
-        doc="May a replica that misses acknowledged records lead when no other is left?",
+        doc="If true, a replica that lacks acknowledged records may lead when no other can.",
     )
     default_replication_factor: int = setting(
         "default.replication.factor",
         3,
         at_least=1,
         at_most=32767,
-        doc="Replicas of a topic created without a number; more than live brokers is refused.",
+        doc="Replicas of a topic created without a number; refused if above the live brokers.",
     )
     min_insync_replicas: int = setting(
         "min.insync.replicas",
@@ -110,7 +112,7 @@ class ControllerConfig:
         at_least=1,
         at_most=INT32_MAX,
         dynamic=True,
-        doc="Told of topics that do not set it; brokers hold to their own.",
+        doc="The value for topics that do not set it, by which the controller decides.",
     )
     num_partitions: int = setting(
         "num.partitions",
@@ -120,44 +122,46 @@ class ControllerConfig:
         doc="Partitions of a topic created without a number.",
     )
     delete_topic_enable: bool = setting(
-        "delete.topic.enable", True, doc="Off, no client can delete a topic."
+        "delete.topic.enable", True, doc="If false, no client can delete a topic."
     )
     auto_leader_rebalance_enable: bool = setting(
         "auto.leader.rebalance.enable",
         True,
-        doc="Have preferred leaders lead again by themselves once they are back in sync.",
+        doc="Elect preferred leaders again automatically once they are back in sync.",
     )
     leader_imbalance_check_interval_seconds: int = setting(
         "leader.imbalance.check.interval.seconds",
         300,
         at_least=1,
         at_most=INT32_MAX,
-        doc="How often that is looked at.",
+        doc="Seconds between the checks for auto.leader.rebalance.enable.",
     )
     leader_imbalance_per_broker_percentage: int = setting(
         "leader.imbalance.per.broker.percentage",
         10,
         at_least=0,
         at_most=100,
-        doc="Leaders are moved back to a broker that lacks more than this part of its lead.",
+        doc="Leaders are moved back to a broker that lacks more than this percentage of the"
+        " partitions that it is the preferred leader of.",
     )
     snapshot_interval_bytes: int = setting(
         "metadata.log.max.record.bytes.between.snapshots",
         20 * MiB,
         at_least=1,
-        doc="A snapshot for so many bytes of log: rarer costs less and makes starts slower.",
+        doc="A snapshot is written after so many bytes of log. Fewer snapshots cost less, but make"
+        " starts slower.",
     )
     metadata_log_cut_at: int = setting(
         "minikafka.metadata.log.cut.at",
         -1,
         at_least=-1,
-        doc="Gives up what an only controller's damaged metadata log held from this offset on: the"
-        " one that its refusal to start names. Nothing where the log is not damaged there.",
+        doc="Gives up the records of a sole controller's damaged metadata log from this offset on,"
+        " which the controller names when it refuses to start. It has no effect on any other log.",
     )
     metrics_listener: str | None = metrics_listener()
 
     def check(self) -> None:
-        """Refuse what cannot be carried out."""
+        """Raise ConfigError if the settings contradict each other or are malformed."""
         listener_of(self)
         metrics_address(self.metrics_listener)
         voters = [voter.partition("@")[0] for voter in self.controller_quorum_voters]
@@ -175,9 +179,9 @@ class ControllerConfig:
 
     @property
     def leader_lease_ms(self) -> int:
-        """Milliseconds that a broker may act as a leader without word from a controller.
+        """Milliseconds that a broker may act as a leader without an answer from a controller.
 
-        0: for ever.
+        It is 0 if there is no limit.
         """
         return self.broker_session_timeout_ms if self.leader_lease_enable else 0
 
@@ -252,7 +256,7 @@ def _readmitted(config: ControllerConfig, voters: Mapping[int, Endpoint]) -> tup
 
 
 def read_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, list[str]]:
-    """The configuration and the warnings about keys without effect."""
+    """Parse the configuration; return it with warnings about keys that have no effect."""
     known = {key: value for key, value in properties.items() if key not in BROKER_KEYS}
     warnings = check_keys(known, ControllerConfig, known_unused=KNOWN_UNUSED)
     return from_mapping(ControllerConfig, properties), warnings

@@ -1,17 +1,17 @@
 """The controller: turns decisions into appended, replayed and committed records while it is active.
 
-One loop, no locks. `decide` runs a decision against the newest image, appends its records and
-replays them at once, so that the next decision sees them; the answer waits for the commit. An
-answer without records waits for the newest pending offset: it may rest on what is not committed.
-Brokers are told only what is committed.
+It runs on one event loop without locks. `decide` runs a decision against the newest image, appends
+its records and replays them at once, so that the next decision sees them; the answer waits for the
+commit. An answer without records waits for the newest pending offset, because the image may hold
+uncommitted records. Brokers get only committed records.
 
-    standby    replays what is committed, as it is committed
-    elected    appends ControllerElected, and replays on until that is committed
-    active     decides; its image is what was committed then, and every decision since
-    deposed    fails every pending answer, drops that image, and is a standby again
+    standby    replays records as they are committed
+    elected    appends ControllerElected, and replays until this record is committed
+    active     decides on an image of all committed records and its own decisions since
+    deposed    fails every pending answer and becomes a standby again
 
-A record that cannot be applied ends the process, standby or not: one with a hole in its image
-must never become active.
+A record that cannot be applied ends the process, standby or not, because a controller with an
+incomplete image must never become active.
 """
 
 import asyncio
@@ -49,21 +49,21 @@ PENDING_ANSWERS_MAX: Final = 10_000
 LOAD_BYTES: Final = 1 << 20
 READ_AGAIN_MS: Final = 10
 STOP_WITHIN_MS: Final = 2_000
-"""Milliseconds that a stop waits for pending records: without a majority they never commit."""
+"""Milliseconds that a stop waits for pending records, which may never be committed."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Events:
-    """The callbacks for what happens to a controller."""
+    """The callbacks for changes of a controller's state."""
 
     on_failed: Callable[[str], None]
-    """Called with the reason why this node's log cannot be trusted any more: ends the process."""
+    """Called with the reason when this node's log cannot be trusted any more; ends the process."""
     on_active: Callable[[], None]
     """Called each time this controller has become active."""
     on_inactive: Callable[[], None]
-    """Called each time this controller is active no more."""
+    """Called each time this controller is no longer active."""
     on_cluster_id: Callable[[str], None]
     """Called once, when the metadata names the cluster."""
     on_replayed: Callable[[Sequence[MetadataRecord]], None]
@@ -80,7 +80,7 @@ class _Pending:
 
 
 class Controller:
-    """Decides, and drives what follows from it."""
+    """Runs decisions, appends their records, and answers once these are committed."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Controller:
         cluster_id: str | None,
         events: Events,
     ) -> None:
-        """Without a `cluster_id` the cluster's first leader makes one up."""
+        """If `cluster_id` is None, it comes from the log, or is made by the first leader."""
         self.runtime = runtime
         self.quorum = quorum
         self._config = config
@@ -99,9 +99,9 @@ class Controller:
         self._events = events
         self.cluster_id = cluster_id
         self.cluster = Cluster(MetadataImage(), config.defaults)
-        """The state at the newest append: for decisions only."""
+        """The state with all appended records; only decisions use it."""
         self.committed = MetadataImage()
-        """The state at the last commit: for everything that leaves this process."""
+        """The state with all committed records; everything that leaves the process uses it."""
         self._replayed: deque[tuple[int, MetadataRecord]] = deque()
         self._pending: deque[_Pending] = deque()
         self._parked: dict[asyncio.Future[None], None] = {}
@@ -110,19 +110,19 @@ class Controller:
         """This controller is active once this offset is committed; None while it does not lead."""
         self._more = asyncio.Event()
         self._settled = asyncio.Event()
-        """Set while it is known which controller is active, this one or another."""
+        """Set while this controller is active or another one is known to lead."""
         self._following: asyncio.Task[None] | None = None
         self._snapshotting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Load the snapshot, take part in the quorum, and replay what is committed."""
+        """Load the snapshot, join the quorum, and replay committed records."""
         self.committed = await self.quorum.load()
         self._learn_cluster()
         self.quorum.start(self)
         self._following = self.runtime.spawn(self._follow(), "metadata replay")
 
     async def hand_over(self) -> None:
-        """Answer what can still be committed, and let another controller become active."""
+        """Wait a while for pending commits, then let another controller become active."""
         self._is_stopping = True
         pending = [each.future for each in self._pending]
         if pending:
@@ -130,7 +130,7 @@ class Controller:
         await self.quorum.resign()
 
     async def stop(self) -> None:
-        """Hand over if that was not done, then close the log."""
+        """Hand over unless that is done, then close the log."""
         await self.hand_over()
         tasks = (self._snapshotting, self._following)
         await end_tasks(each for each in tasks if each is not None)
@@ -139,7 +139,7 @@ class Controller:
     # Standby.
 
     async def _follow(self) -> None:
-        """Replay what is committed, but for what the active controller replays itself."""
+        """Replay committed records while this controller is not active."""
         while True:
             self._more.clear()
             if not self._is_active:
@@ -178,10 +178,10 @@ class Controller:
         self.cluster_id = known
         self._events.on_cluster_id(known)
 
-    # Its reign.
+    # Elections.
 
     def on_elected(self, epoch: int) -> None:
-        """Begin the epoch in the log. Nothing is decided before that is committed."""
+        """Append the epoch's first record. Nothing is decided before it is committed."""
         first: list[MetadataRecord] = []
         if self.quorum.log_end_offset == 0:
             cluster_id = self.cluster_id or uuid_to_text(self.runtime.rng.randbytes(16))
@@ -208,7 +208,7 @@ class Controller:
         )
 
     def on_deposed(self, why: str) -> None:
-        """Drop what was not committed: no answer has reported any of it."""
+        """Drop uncommitted decisions and fail their answers, none of which was sent."""
         was_active, self._first_of_reign = self._is_active, None
         self._fail_pending(why)
         if was_active:
@@ -218,7 +218,7 @@ class Controller:
         self._more.set()
 
     def on_leader_changed(self) -> None:
-        """Wake the requests that wait to hear which controller is active."""
+        """Wake the requests that wait for a leader, if one is known now."""
         self._settle()
 
     def _settle(self) -> None:
@@ -229,16 +229,19 @@ class Controller:
             self._settled.clear()
 
     async def wait_until_settled(self, max_wait_ms: int) -> None:
-        """Return when it is known who is active, or after the time given."""
+        """Wait until a controller is known to be active, or for `max_wait_ms`."""
         await happens_within(self._settled, max_wait_ms)
 
     # Decisions.
 
     async def decide(self, decide: Callable[[Cluster], Decision[A]]) -> A:
-        """Decide on the newest state; return the answer once everything it rests on is stable."""
+        """Decide on the newest state; return the answer once that state is committed.
+
+        ApiError if this controller is not active, or if too many answers are pending.
+        """
         self.check_active()
         if len(self._pending) >= PENDING_ANSWERS_MAX:
-            # Before anything is decided: what is refused has not happened.
+            # Before deciding, so that a refused request changes nothing.
             detail = f"{PENDING_ANSWERS_MAX} answers wait for the metadata log: try again later"
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, detail)
         return await self.submit(decide(self.cluster))
@@ -250,16 +253,19 @@ class Controller:
 
     @property
     def pending_count(self) -> int:
-        """How many answers wait for a commit."""
+        """The number of answers that wait for a commit."""
         return len(self._pending)
 
     def check_active(self) -> None:
-        """ApiError NOT_CONTROLLER while nothing can be decided here."""
+        """Raise ApiError NOT_CONTROLLER unless this controller may decide."""
         if not self.is_active:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "this controller is not active: try again")
 
     def submit(self, decision: Decision[A]) -> "asyncio.Future[A]":
-        """Append and replay; the future has the answer at commit. Decide and submit in one step."""
+        """Append and replay a decision; the future gets its answer at the commit.
+
+        No other decision may be made between a decision and its `submit`.
+        """
         self.check_active()
         future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         if decision.records:
@@ -280,13 +286,13 @@ class Controller:
         return future
 
     def carry_out(self, decision: Decision[object]) -> None:
-        """Append a decision for whose answer nobody waits; ApiError if that cannot be done here."""
+        """Append a decision whose answer nobody needs; ApiError if not active."""
         if decision.records:
             future = self.submit(decision)
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def on_lease_expired(self, expired: LeaseExpired) -> None:
-        """Fence the broker; if the log cannot be written, the lease will expire again."""
+        """Fence the broker whose lease expired, if this controller is active."""
         broker_id, broker_epoch = expired.broker_id, expired.broker_epoch
         if not self.is_active:
             return
@@ -299,7 +305,7 @@ class Controller:
     # The quorum's listener.
 
     def on_committed(self, high_watermark: int) -> None:
-        """Answer, tell brokers, and now and then keep a snapshot."""
+        """Send the answers that waited for this commit, wake fetches, maybe write a snapshot."""
         if not self._is_active:
             self._more.set()
             return
@@ -334,13 +340,13 @@ class Controller:
                 each.future.set_exception(ApiError(ErrorCode.NOT_CONTROLLER, why))
 
     def on_quorum_failed(self, why: str) -> None:
-        """End the process: no client may take an answer from here for final any more."""
+        """Fail all pending answers and end the process, as the log cannot be trusted any more."""
         self._fail_pending(why)
         self._wake_parked()
         self._events.on_failed(why)
 
     async def wait_for_metadata(self, offset: int, max_wait_ms: int) -> None:
-        """Return when something is committed at `offset`, or after the time given."""
+        """Wait until a record is committed at `offset`, or for `max_wait_ms`."""
         if offset < self.quorum.high_watermark or max_wait_ms <= 0:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -365,7 +371,7 @@ class Controller:
 
 
 def _log_changes(image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
-    """Log a line for each broker that changed, and one for the partitions with it."""
+    """Log a line for each changed broker, and the numbers of partitions whose leader changed."""
     led = unclean = leaderless = away = 0
     for record in records:
         match record:

@@ -1,7 +1,7 @@
-"""Leader leases of the active controller: grants with heartbeats, elections once leases are over.
+"""Leader leases on the active controller: grants them, and elects leaders once they are over.
 
-Decides nothing: `LeaderLeases` says which elections wait, `sweeps.released` which broker leads
-then. If leases are off, nothing here does anything.
+`LeaderLeases` decides which elections wait, `sweeps.released` which broker then leads. If leases
+are off (`leader.lease.enable`), these methods change nothing.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from .metadata.sweeps import released as elect_released
 
 
 class Handovers:
-    """Moves the lead from one broker to the next, so that two never lead at the same time."""
+    """Delays elections until the old leader's lease is over, so that two never lead at once."""
 
     def __init__(self, controller: Controller, lease_ms: int) -> None:
-        """`lease_ms`: how long a broker may act as a leader without word from us; 0: for ever."""
+        """`lease_ms` is how long a broker may lead without our answer; 0 turns leases off."""
         self._controller = controller
         self._leases = LeaderLeases(lease_ms) if lease_ms else None
         self._timer: asyncio.TimerHandle | None = None
         controller.cluster.leases = self._leases
 
     def close(self) -> None:
-        """No timer goes off any more."""
+        """Cancel the timer."""
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
@@ -40,14 +40,14 @@ class Handovers:
             self._set_timer()
 
     def on_replayed(self, records: Sequence[MetadataRecord]) -> None:
-        """Take in records that are now in the image that decisions are made from."""
+        """Take in records that have just been applied to the image for decisions."""
         if self._leases is not None:
             self._leases.on_replayed(records, self._controller.cluster.image.offset)
 
-    # What brokers say.
+    # Messages of brokers.
 
     def on_registering(self, request: RegisterBroker) -> None:
-        """Elect at once if the registering broker has the disk of its start before."""
+        """Elect at once if the broker registers a directory of its earlier start."""
         old = self._controller.cluster.image.brokers.get(request.broker_id)
         if (
             self._leases is not None
@@ -55,21 +55,21 @@ class Handovers:
             and old.incarnation_id != request.incarnation_id
             and any(directory in old.directory_ids for directory in request.directory_ids)
         ):
-            # It holds a lock that the old start would still hold if it lived.
+            # It holds the directory's lock, which the old start would hold if it were alive.
             self._elect(self._leases.on_given_up(request.broker_id))
 
     def on_given_up(self, broker_id: int) -> None:
-        """Elect at once: at its own wish the broker leads no more until a later heartbeat."""
+        """Elect at once: the broker has asked to be fenced or to shut down, and leads no more."""
         if self._leases is not None:
             self._elect(self._leases.on_given_up(broker_id))
 
     def on_applied(self, broker_id: int, offset: int) -> None:
-        """The broker has acted upon the metadata up to this offset."""
+        """Elect where the broker has now applied the metadata that ended its lead."""
         if self._leases is not None:
             self._elect(self._leases.on_applied(broker_id, offset))
 
     def granted(self, asked: BrokerHeartbeat, answer: HeartbeatAnswer) -> HeartbeatAnswer:
-        """The answer to a heartbeat, with as much of a lease as can be granted."""
+        """Add to the answer to a heartbeat the longest lease that can be granted."""
         if self._leases is None:
             return answer
         lease_ms = NONE_GRANTED
@@ -82,13 +82,13 @@ class Handovers:
         return replace(answer, lease_ms=lease_ms)
 
     def refused(self, answer: HeartbeatAnswer) -> HeartbeatAnswer:
-        """The answer to the heartbeat of a broker that wants no lease."""
+        """Add to the answer to a heartbeat that no lease is granted."""
         return answer if self._leases is None else replace(answer, lease_ms=NONE_GRANTED)
 
-    # What time brings.
+    # Time.
 
     def _set_timer(self) -> None:
-        """Look again when the next lease is over. A renewed lease costs no new timer."""
+        """Set the timer for the end of the next lease, unless one is set."""
         assert self._leases is not None
         due_ms = self._leases.next_deadline_ms()
         if self._timer is None and due_ms is not None:
@@ -103,7 +103,7 @@ class Handovers:
 
     def _elect(self, partitions: Released) -> None:
         if partitions:
-            # Another controller waits for all leases anew.
+            # If this controller was deposed, the next one waits for all leases anew.
             with contextlib.suppress(ApiError):
                 self._controller.carry_out(elect_released(self._controller.cluster, partitions))
 

@@ -1,18 +1,18 @@
-"""The leases of brokers, one for each that is registered: a broker with a lease counts as alive.
+"""The leases of registered brokers: a broker with a live lease counts as alive.
 
-A lease is kept up by progress on the control connection. It ends, and the broker is fenced, when
+Progress on the control connection renews a lease. It ends, and the broker is fenced, when
 
     the control connection made no progress for the session time;
     heartbeats that used to arrive stopped for that time, a TCP probe is refused, and nothing came
     over the control connection meanwhile;
-    the control connection is lost and the probe is refused: a crash, known at once;
-    it has not come to a new controller and the probe is refused: it crashed with the old one.
+    the control connection is lost and the probe is refused: the broker has just crashed;
+    it has not connected to a new controller and the probe is refused: it crashed before.
 
-Heartbeats (UDP) only add to the ways of noticing a death; where they never arrive, TCP suffices.
-Anybody can send a datagram, so none of them, and no silence of them, speaks against a control
-connection that makes progress.
-Nothing here is persistent: a controller that starts, or that was itself asleep, gives every
-broker a full session from now.
+Heartbeats (UDP) are one more way to notice a death; TCP suffices if they never arrive. Because
+anybody can send a datagram, neither datagrams nor their absence end the lease of a broker whose
+control connection makes progress.
+Leases are not persistent: a controller that becomes active, or that was itself stalled, gives
+every broker a full session from then on.
 
     machine input                      effects
     on_registered, on_control_contact  -
@@ -36,9 +36,9 @@ ABSENT_MS: Final = 200
 A live broker answers, so this delay only spares probes; the whole session is for brokers that do
 not answer."""
 AHEAD_MAX: Final = 1000
-"""A datagram further ahead of those before it is not believed while those still arrive."""
+"""The most by which a sequence number may jump; a datagram beyond that is ignored for a session."""
 OWN_STALL_MS: Final = 250
-"""A deadline noticed this late means that we slept, and that what brokers sent is still unread."""
+"""A deadline noticed this late shows that this process was stalled and has messages to read."""
 
 
 class ProbeOutcome(Enum):
@@ -46,22 +46,22 @@ class ProbeOutcome(Enum):
 
     ANSWERED = auto()
     REFUSED = auto()
-    """The host is there and nothing listens: the process is gone."""
+    """The host is up and nothing listens, so the process is gone."""
     SILENT = auto()
-    """No answer in time, or no way to the host."""
+    """No answer came in time, or the host cannot be reached."""
 
 
 class Doubt(Enum):
-    """The reason to ask whether a broker lives."""
+    """The reason to probe whether a broker is alive."""
 
     CONNECTION_LOST = auto()
-    """Or never made, to a controller that has just become active."""
+    """The broker's last connection ended, or it never connected to this new active controller."""
     HEARTBEATS_STOPPED = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Try to connect to the broker and report what came of it."""
+    """Try to connect to the broker and report the outcome."""
 
     broker_id: int
     broker_epoch: int
@@ -78,7 +78,7 @@ class LeaseExpired:
 
 @dataclass(frozen=True, slots=True)
 class Warning:
-    """A line for the log."""
+    """A warning to be logged."""
 
     text: str
 
@@ -88,13 +88,13 @@ LeaseEffect: TypeAlias = Probe | LeaseExpired | Warning
 
 @dataclass(slots=True)
 class Lease:
-    """One start of a broker, and what this controller has heard of it."""
+    """One start of a broker, and when this controller heard from it."""
 
     broker_id: int
     broker_epoch: int
     incarnation_id: bytes
     contact_ms: int
-    """Last progress of the control connection."""
+    """Time of the last progress of the control connection."""
     opened_ms: int
     is_live: bool = True
     connection_count: int = 0
@@ -102,24 +102,24 @@ class Lease:
     """Time of the last heartbeat; None while heartbeats are not expected."""
     sequence: int = -1
     probing: Doubt | None = None
-    """Why a probe is under way."""
+    """The reason for the probe under way; None if there is none."""
     probed_ms: int = 0
     """Time of the newest probe for heartbeats that stopped."""
     absent_at_ms: int | None = None
-    """Time to probe a broker that has not connected; None: it has connected, or was probed."""
+    """Time to probe a broker that has not connected; None if it has connected or was probed."""
     is_warned: bool = False
     metadata_offset: int = -1
     shutdown_offset: int = -1
     leaving_since_ms: int = -1
-    """Time when the broker first asked for its controlled shutdown here; -1: it has not."""
+    """Time when the broker first asked for its controlled shutdown here; -1 if it has not."""
 
     @property
     def heard_ms(self) -> int:
-        """The time when anything of the broker last arrived, over TCP or UDP."""
+        """The time when anything from the broker last arrived, over TCP or UDP."""
         return max(self.contact_ms, self.heartbeat_ms or 0)
 
     def deadlines(self, session_ms: int) -> list[int]:
-        """Return the times at which something must be checked, if nothing happens before."""
+        """Return the times at which the lease must be checked."""
         if not self.is_live:
             return []
         found = [self.contact_ms + session_ms]
@@ -144,11 +144,11 @@ class Leases:
 
     @property
     def all(self) -> Iterable[Lease]:
-        """Every lease there is, of this controller's reign."""
+        """All leases."""
         return self._leases.values()
 
     def find(self, broker_id: int) -> Lease | None:
-        """The lease of a broker, None for one that is not known."""
+        """Return the lease of a broker; None if the broker has none."""
         return self._leases.get(broker_id)
 
     def restart(self, brokers: list[BrokerRegistration], now_ms: int) -> None:
@@ -169,7 +169,7 @@ class Leases:
         return lease is not None and lease.is_live
 
     def applied_by_others(self, broker_ids: list[int]) -> int | None:
-        """The least metadata offset that these brokers reported, None for no brokers."""
+        """Return the least metadata offset that these brokers reported; None for no brokers."""
         leases = (self._leases.get(broker_id) for broker_id in broker_ids)
         return min(
             (-1 if lease is None else lease.metadata_offset for lease in leases), default=None
@@ -193,7 +193,7 @@ class Leases:
         )
 
     def on_connection_opened(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
-        """A control connection belongs to this start of the broker from now on."""
+        """Note that a control connection now belongs to this start of the broker."""
         if (lease := self._of(broker_id, broker_epoch)) is not None:
             lease.connection_count += 1
             lease.absent_at_ms = None
@@ -214,7 +214,7 @@ class Leases:
         return [Probe(broker_id, broker_epoch)]
 
     def on_control_contact(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
-        """Something of this start of the broker arrived over TCP. Also revives an ended lease."""
+        """Renew the lease: something from this start arrived over TCP. An ended one lives again."""
         if (lease := self._of(broker_id, broker_epoch)) is not None:
             lease.contact_ms = now_ms
             if not lease.is_live:
@@ -224,9 +224,9 @@ class Leases:
     def on_heartbeat(self, heartbeat: Heartbeat, now_ms: int) -> None:
         """Take in a datagram.
 
-        It counts only in sequence and from the start of the broker that we know. If none has
-        counted for a session, any datagram begins the count anew: a forged one would otherwise make
-        all true ones late for ever.
+        It counts only if its sequence number follows and it is from the broker's newest start. If
+        none has counted for a session, any number is accepted; else a forged high one would make
+        all true ones count as late for ever.
         """
         lease = self._of(heartbeat.broker_id, heartbeat.broker_epoch)
         if (
@@ -245,9 +245,9 @@ class Leases:
                 lease.probing = None
 
     def on_probed(self, probe: Probe, outcome: ProbeOutcome) -> list[LeaseEffect]:
-        """Judge a probe.
+        """Take in a probe's outcome: expire the lease if the broker's process is gone.
 
-        No other start of the broker can have answered, as that would have registered.
+        No other start of the broker can have answered, as it would have registered.
         """
         lease = self._of(probe.broker_id, probe.broker_epoch)
         if lease is None or lease.probing is None:
@@ -262,7 +262,7 @@ class Leases:
         if outcome is ProbeOutcome.REFUSED and lease.contact_ms <= lease.probed_ms:
             why = f"no heartbeat for {self.session_ms} ms, and its listener refuses: crashed"
             return [self._expire(lease, why)]
-        # Nothing says that it is gone. TCP alone decides until datagrams come again.
+        # Nothing shows that it is gone. TCP alone decides until datagrams come again.
         lease.heartbeat_ms = None
         return self._warn(lease, "heartbeats (UDP) stopped arriving")
 

@@ -1,8 +1,8 @@
-"""The I/O of liveness: heartbeats in, probes out, one timer.
+"""The I/O of liveness: receives heartbeats, sends probes, keeps one timer.
 
-`Leases` decides, this carries out. Heartbeats come through asyncio-dgram, whose queue has no bound.
-So one task empties the queue at once, and of a datagram only the lease of a known broker keeps
-anything.
+`Leases` decides, and this module carries out its effects. Heartbeats come through asyncio-dgram,
+whose queue has no bound. So one task empties the queue at once, and only the lease of a known
+broker keeps anything of a datagram.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Liveness:
-    """Keeps the leases going while this controller is active."""
+    """Feeds the leases with heartbeats, time and probes, and carries out their effects."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Liveness:
         on_expired: Callable[[LeaseExpired], None],
         endpoint_of: Callable[[int], Endpoint | None],
     ) -> None:
-        """`endpoint_of` gives the listener to probe a broker at."""
+        """`endpoint_of` returns the listener at which a broker is probed."""
         self._runtime = runtime
         self._leases = leases
         self._cluster_id = cluster_id
@@ -58,7 +58,7 @@ class Liveness:
         self._receiving = self._runtime.spawn(self._receive(), "heartbeats")
 
     async def close(self) -> None:
-        """Stop receiving, probing and timing; no effect is carried out any more."""
+        """Stop receiving and probing, and cancel the timer; later effects are ignored."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -74,7 +74,7 @@ class Liveness:
             except asyncio_dgram.TransportClosed:
                 return
             except OSError:
-                # An ICMP message about a datagram of someone's: that peer is down, we are not.
+                # An ICMP message about a datagram: the peer is down, but our socket still works.
                 continue
             try:
                 heartbeat = decode_heartbeat(datagram)
@@ -102,7 +102,7 @@ class Liveness:
         self.set_timer()
 
     def set_timer(self) -> None:
-        """Wake up when the next lease needs a look. A deadline that moved on costs no new timer."""
+        """Set the timer for the leases' next deadline, unless it is set for that or earlier."""
         due = self._leases.next_deadline_ms()
         if due is None or self._is_closed or (self._due_ms is not None and self._due_ms <= due):
             return
@@ -134,10 +134,10 @@ class Liveness:
 
     @staticmethod
     async def _is_open_door(endpoint: Endpoint) -> bool:
-        """Connect, and see whether the connection stays.
+        """True if a connection is accepted and stays open.
 
-        While a killed process is taken apart, its listener may outlive its other sockets by some
-        milliseconds. The kernel still accepts then, and resets.
+        While a killed process is torn down, its listener may outlive its other sockets by some
+        milliseconds. The kernel still accepts connections then, and resets them.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -155,7 +155,7 @@ class Liveness:
 
 
 class _Door(asyncio.Protocol):
-    """The asking end of a probe."""
+    """The protocol of a probe's connection, which notes its end."""
 
     def __init__(self) -> None:
         self.closed = asyncio.Event()

@@ -1,7 +1,7 @@
 """The collector of a controller's metrics: it reads plain fields when somebody scrapes.
 
-Names are those of Kafka's JMX exporter rules; `minikafka_` where Kafka has none. Every controller
-tells of the metadata as far as it has it, only the active one of brokers and voters.
+Names are those of Kafka's JMX exporter rules, or begin with `minikafka_` if Kafka has none. Every
+controller reports the metadata that it has; only the active one reports brokers and voters.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _CONTROLLER: Final = "kafka_controller_kafkacontroller_"
 _STATS: Final = "kafka_controller_controllerstats_"
 _RAFT: Final = "kafka_server_raft_metrics_"
 _RAFT_OF_STRIMZI: Final = "kafka_server_raftmetrics_"
-"""The same as Strimzi's rules and dashboards spell it."""
+"""The same prefix as Strimzi's rules and dashboards spell it."""
 
 _STATES: Final[dict[type[Role], str]] = {
     Unattached: "unattached",
@@ -35,7 +35,7 @@ _STATES: Final[dict[type[Role], str]] = {
 
 
 class PartitionCounts(NamedTuple):
-    """Partitions of the whole cluster."""
+    """Numbers of partitions in the whole cluster."""
 
     total: int
     offline: int
@@ -45,7 +45,7 @@ class PartitionCounts(NamedTuple):
 
 
 def count_partitions(image: MetadataImage) -> PartitionCounts:
-    """Count in one walk, some 60 ns a partition."""
+    """Count the partitions of the image in one pass, at some 60 ns each."""
     total = offline = imbalanced = 0
     for topic in image.topics.values():
         total += len(topic.partitions)
@@ -65,7 +65,7 @@ class ControllerMetrics:
         self._sessions = sessions
 
     def __call__(self) -> Iterator[Family]:
-        """Give the families of one scrape, each as of the moment when it is taken."""
+        """Yield the metric families of one scrape, each read when it is yielded."""
         yield from self._of_the_cluster()
         yield from self._of_decisions()
         yield from self._of_brokers()

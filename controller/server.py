@@ -1,8 +1,8 @@
-"""A running controller: log, decisions, listener, liveness; how they start and stop.
+"""A running controller: starts and stops its log, decisions, listener and liveness.
 
-Order of start: lock and identity, log, doors (TCP, and UDP under the same number), quorum; an only
-voter is active before anybody is told that it is ready. Order of stop: what is pending, hand over,
-doors, connections, log, lock.
+Order of start: lock and identity, log, listeners (TCP, and UDP under the same number), quorum. A
+sole voter reports that it is ready only once it is active. Order of stop: pending answers, hand
+over, listeners, connections, log, lock.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from .upkeep import Upkeep
 
 START_WITHIN_MS: Final = 60_000
 BIND_ATTEMPTS: Final = 10
-"""With port 0, how often to look for a number that is free for TCP and UDP."""
+"""The number of attempts, with port 0, to find a port that is free for TCP and UDP."""
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +91,8 @@ class ControllerServer:
             settings, endpoints = quorum_of(config, directory.directory_id)
             cluster_id = directory.cluster_id
             if cluster_id is None and len(settings.voters) == 1:
-                # No format step: the first start of an only controller makes the cluster, of
-                # several the first leader does, with its first record.
+                # There is no format step. A sole controller makes the cluster at its first start;
+                # of several, the first leader makes it with its first record.
                 cluster_id = uuid_to_text(runtime.rng.randbytes(16))
                 await directory.join(cluster_id)
             metadata_log = await open_metadata_log(
@@ -123,7 +123,7 @@ class ControllerServer:
         return server
 
     def ready(self) -> Mapping[str, object]:
-        """Return what the process reports once brokers can register."""
+        """Return the facts that the process reports once brokers can register."""
         listeners = {listener_of(self.config).name: list(self.address)}
         told: dict[str, object] = {"node_id": self.config.node_id, "listeners": listeners}
         return told if self.metrics is None else told | {"metrics": self.metrics.address}
@@ -151,7 +151,7 @@ class ControllerServer:
         return MetricsListener(self.runtime, address, collectors, self._why_not_ready)
 
     def _why_not_ready(self) -> str | None:
-        """A sentence that says why no broker can be served through this controller."""
+        """Return why no broker can be served through this controller; None if it can."""
         if self.controller.quorum.leader_id >= 0:
             return None
         return "no controller leads, as far as this one knows"
@@ -175,10 +175,10 @@ class ControllerServer:
         self.controller.quorum.on_cluster_id(cluster_id)
 
     async def _open_doors(self, listener: Endpoint) -> None:
-        """Listen on TCP and, under the same number, on UDP."""
+        """Listen on TCP and, under the same port number, on UDP."""
         loop = asyncio.get_running_loop()
         shown = f"{listener.name}://{listener.host}:{listener.port}"
-        # No name: every address of the machine, by one socket of the older family.
+        # An empty host stands for every IPv4 address of the machine.
         host = listener.host or "0.0.0.0"
         for attempt in range(BIND_ATTEMPTS):
             try:

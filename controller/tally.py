@@ -1,6 +1,6 @@
 """Counts what the active controller's decisions change, and how long they take to be committed.
 
-Pure. Only decisions of this controller count, so that sums over all controllers are the cluster's.
+Pure. Only decisions of this controller count, so that sums over all controllers are right.
 """
 
 from collections import deque
@@ -12,27 +12,27 @@ from ..protocol.types import NO_LEADER
 from ..runtime.metrics import Durations
 
 _SMOOTHING = 16
-"""Commits over which the average moves."""
+"""The number of commits over which the moving average is taken."""
 
 
 class Tally:
-    """Plain counts that only grow, and durations; whoever scrapes reads them."""
+    """Counts that only grow, and durations; the metrics read them."""
 
     def __init__(self) -> None:
         self.leaders_elected = 0
-        """Partitions that another broker leads since."""
+        """Number of changes that gave a partition another leader."""
         self.leaders_elected_uncleanly = 0
-        """The number of these whose leader may lack committed records."""
+        """Number of elections of a leader that may lack committed records."""
         self.leaders_lost = 0
-        """Partitions that nobody leads since."""
+        """Number of changes that left a partition without a leader."""
         self.isr_shrinks = 0
         self.isr_expands = 0
         self.leases_expired = 0
-        """Brokers that were taken for dead."""
+        """Number of brokers fenced because their lease expired."""
         self.commits = Durations()
-        """Each decision, from append to commit."""
+        """Durations of all decisions, from append to commit."""
         self.elections = Durations()
-        """The same, of those decisions that give or take leaders."""
+        """Durations of the decisions that change leaders, from append to commit."""
         self.commit_average_us = 0.0
         self._appended: deque[tuple[int, int, bool]] = deque()
 
@@ -45,7 +45,7 @@ class Tally:
         self._appended.append((last_offset, now_us, elects))
 
     def on_committing(self, image: MetadataImage, record: MetadataRecord) -> None:
-        """Count a record that is committed and will be applied to this image."""
+        """Count a committed record, before it is applied to this image."""
         if not isinstance(record, PartitionChangeRecord):
             return
         old = image.partition(record.topic_id, record.partition)
@@ -60,7 +60,7 @@ class Tally:
             self.isr_expands += len(record.isr) > len(old.isr)
 
     def on_committed(self, high_watermark: int, now_us: int) -> None:
-        """Measure the decisions that lie below the high watermark now."""
+        """Record the durations of the decisions now below the high watermark."""
         while self._appended and self._appended[0][0] < high_watermark:
             _, since_us, elects = self._appended.popleft()
             taken_us = now_us - since_us
@@ -70,5 +70,5 @@ class Tally:
                 self.elections.record(taken_us)
 
     def on_deposed(self) -> None:
-        """Measure no decision that was not committed: it may never be."""
+        """Forget the decisions that are not committed, which may never be."""
         self._appended.clear()

@@ -1,9 +1,9 @@
 """The timers of the active controller: recoveries of leaderless partitions, preferred leaders.
 
-    unclean recovery     once the living replicas have told what they have, or 2 s are over
+    unclean recovery     once the living replicas have reported their log ends, or 2 s are over
     preferred leaders    every leader.imbalance.check.interval.seconds
 
-Decides nothing: `LongestLogs` and `metadata.elections` do. Sleeps until the next deadline.
+`LongestLogs` and `metadata.elections` make the decisions. Timers run only while one is due.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Upkeep:
-    """Timers of the active controller."""
+    """The timers of the active controller, and the elections that they cause."""
 
     def __init__(self, controller: Controller, config: ControllerConfig) -> None:
         self._controller = controller
@@ -35,14 +35,14 @@ class Upkeep:
         self._balance: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
-        """No timer goes off any more."""
+        """Cancel the timers."""
         for timer in (self._deadline, self._balance):
             if timer is not None:
                 timer.cancel()
         self._deadline = self._balance = self._due_ms = None
 
     def on_active(self) -> None:
-        """Gather anew what was in memory: this controller has just become active."""
+        """Begin all recoveries and timers anew: this controller has just become active."""
         self.close()
         now_ms = self._controller.runtime.monotonic_ms()
         self._logs.restart(self._controller.cluster.image, now_ms)
@@ -50,9 +50,9 @@ class Upkeep:
         self._set_balance()
 
     def on_replayed(self, records: Sequence[MetadataRecord]) -> None:
-        """Begin or end the unclean recovery of partitions, as new records of the log demand.
+        """Begin or end unclean recoveries of partitions, as new records of the log say.
 
-        The controller's image holds the records already.
+        The records have already been applied to the controller's image.
         """
         changed = [
             TopicIdPartition(record.topic_id, record.partition)
@@ -66,7 +66,7 @@ class Upkeep:
             self._set_deadline()
 
     async def on_reported(self, request: ReportLogEnds) -> Noted:
-        """A broker tells how far its replicas of leaderless partitions reach."""
+        """Take in the log ends that a broker reports for leaderless partitions."""
         self._controller.check_active()
         cluster = self._controller.cluster
         try:
@@ -78,7 +78,7 @@ class Upkeep:
         return Noted(ErrorCode.NONE)
 
     def _elect(self) -> None:
-        """Give leaders to partitions whose longest log is known."""
+        """Elect the leaders of partitions whose longest log is known."""
         controller = self._controller
         image, now_ms = controller.cluster.image, controller.runtime.monotonic_ms()
         winners = self._logs.decided(image, now_ms)
@@ -127,7 +127,7 @@ class Upkeep:
 
 
 def _told(cluster: Cluster, key: TopicIdPartition, winner: Winner) -> str:
-    """Write the log line of an election: the longest log, and committed records lost."""
+    """Compose the log line of an election: the longest log, and the committed records lost."""
     topic = cluster.image.topics[key.topic_id].name
     end = winner.end
     text = f"{topic}-{key.partition}: the longest log is that of broker {winner.broker_id}"

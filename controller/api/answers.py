@@ -1,7 +1,7 @@
 """The newest answers to forwarded requests, by idempotency key, in bounded memory.
 
-A repeated request gets the answer of the first. An answer that says "not now" is not kept: the
-repeated request is meant to try again.
+A repeated request gets the answer of the first. An answer with a retriable error is not kept,
+because the repeated request is meant to try again.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ KEPT_BYTES_MAX: Final = 8 << 20
 
 
 class Answers:
-    """Answers given and answers under way."""
+    """The answers to recent requests, and those to requests that are still being decided."""
 
     def __init__(self) -> None:
         self._by_key: dict[bytes, asyncio.Future[ForwardedAnswer]] = {}
         self._bytes = 0
 
     def get(self, key: bytes) -> "asyncio.Future[ForwardedAnswer] | None":
-        """Return what the first request under this key got or will get.
+        """Return the answer, perhaps not yet there, to the first request with this key.
 
-        None for a new or empty key.
+        Return None for a new or empty key.
         """
         return self._by_key.get(key) if key else None
 

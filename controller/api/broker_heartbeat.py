@@ -1,4 +1,4 @@
-"""BrokerHeartbeat: fence, unfence, shut down, as the broker wants and the table allows."""
+"""BrokerHeartbeat: fences, unfences or shuts down a broker as it asks, once that is possible."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from .session import Session
 
 CATCH_UP_WITHIN_MS: Final = 5_000
-"""Milliseconds for which a leaving broker keeps the leads that no other replica is ready to
-take."""
+"""Milliseconds for which a broker that shuts down still leads partitions that no other replica can
+lead yet."""
 
 
 async def answer(session: "Session", request: BrokerHeartbeat) -> HeartbeatAnswer:
-    """Note how far the broker has come, then decide."""
+    """Note the metadata offset that the broker has applied, then decide on its wish."""
     controller, handovers = session.server.controller, session.server.handovers
     controller.check_active()
     broker_id = request.broker_id
     broker = controller.cluster.image.brokers.get(broker_id)
     if broker is not None and broker.broker_epoch == request.broker_epoch:
-        # Also where no lease is known: the connection may have ended between the registration's
-        # commit and its answer.
+        # Even if no lease is known, because the connection may have ended between the
+        # registration's commit and its answer.
         controller.leases.on_registered(broker, session.server.runtime.monotonic_ms())
         session.bind(broker_id, request.broker_epoch)
         lease = controller.leases[broker_id]
@@ -61,13 +61,13 @@ async def answer(session: "Session", request: BrokerHeartbeat) -> HeartbeatAnswe
 
 
 def note_wish_to_leave(controller: "Controller", lease: "Lease") -> None:
-    """Start the count when the wish is first heard here.
+    """Note when the broker first asked this controller for its shutdown.
 
-    Another controller may have heard it before.
+    It may have asked another controller before.
     """
     if lease.leaving_since_ms < 0:
         lease.leaving_since_ms = controller.runtime.monotonic_ms()
         broker = controller.cluster.image.brokers[lease.broker_id]
         if broker.in_controlled_shutdown:
-            # What moved leaders away is somewhere in the log: all of it has to be known then.
+            # The records that moved leaders are somewhere in the log, so all of it must be known.
             lease.shutdown_offset = controller.cluster.image.offset

@@ -1,6 +1,6 @@
-"""Decisions that brokers ask for; their heartbeats and metadata have modules of their own.
+"""The requests of brokers, apart from heartbeats and fetches of metadata.
 
-Each answer is given when what it reports is stable.
+Each answer is sent once the records that it reports are committed.
 """
 
 import logging
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 async def register_broker(session: "Session", request: m.RegisterBroker) -> m.BrokerRegistered:
-    """Admit a start of a broker; from then on this connection is the broker's."""
+    """Register a start of a broker, and bind this connection to it."""
     controller = session.server.controller
     session.server.handovers.on_registering(request)
     is_live = controller.leases.is_live(request.broker_id)
@@ -41,14 +41,14 @@ async def allocate_producer_ids(
 ) -> m.ProducerIdsAllocated:
     """Reserve a block of producer ids for one broker.
 
-    It is stable first, so no id is given twice.
+    The answer waits for the commit, so that no id is given out twice.
     """
     controller = session.server.controller
     return await controller.decide(lambda cluster: producer_ids.allocate(cluster, request))
 
 
 async def offline_partitions(session: "Session", request: m.OfflinePartitions) -> m.Noted:
-    """Let other brokers lead the replicas of a directory that failed."""
+    """Elect other leaders for the replicas of a directory that failed."""
     controller = session.server.controller
     noted = await controller.decide(lambda cluster: sweeps.lost_replicas(cluster, request))
     if not noted.error:
@@ -58,8 +58,8 @@ async def offline_partitions(session: "Session", request: m.OfflinePartitions) -
 
 
 async def report_log_ends(session: "Session", request: m.ReportLogEnds) -> m.Noted:
-    """Keep the log ends of replicas of leaderless partitions in memory, for an unclean recovery.
+    """Keep the reported log ends of leaderless partitions in memory, for unclean elections.
 
-    This report may be the last one that the recovery waited for.
+    Elect a leader at once if this was the last report that an election waited for.
     """
     return await session.server.upkeep.on_reported(request)

@@ -1,7 +1,7 @@
-"""DescribeQuorum: the controllers' quorum in Kafka's words, and brokers as its observers.
+"""DescribeQuorum: the controllers' quorum in Kafka's response, with brokers as its observers.
 
 Brokers forward the request, or a tool connected to this controller sends it. Only the active
-controller knows the positions of the others.
+controller knows how far the other voters are.
 """
 
 from typing import TYPE_CHECKING
@@ -52,7 +52,7 @@ def describe_quorum(
 
 
 def _brokers(controller: "Controller") -> list[ReplicaState]:
-    """Describe the brokers: they hold no copy, but their heartbeats tell their positions."""
+    """Describe the brokers by their heartbeats, which state the offset that each has applied."""
     now_ms, wall_ms = controller.runtime.monotonic_ms(), controller.runtime.wall_ms()
     end_offset = controller.committed.offset + 1
     found: list[ReplicaState] = []

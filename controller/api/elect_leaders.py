@@ -20,7 +20,7 @@ WAIT_MS: Final = 2 * REPORTS_WITHIN_MS
 async def wait_until_elected(
     controller: "Controller", request: ElectLeadersRequest, response: ElectLeadersResponse
 ) -> None:
-    """Return once every election that has begun is over; name those that are not over in time."""
+    """Wait until the unclean elections are over; set REQUEST_TIMED_OUT on those that are not."""
     if request.election_type != ElectionType.UNCLEAN:
         return
     until_ms = controller.runtime.monotonic_ms() + min(max(0, request.timeout_ms), WAIT_MS)

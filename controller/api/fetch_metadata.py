@@ -19,7 +19,7 @@ BYTES_MAX: Final = 8 << 20
 
 
 async def fetch_metadata(session: "Session", request: FetchMetadata) -> MetadataFetched:
-    """Answer from the log the moment there is some, or name the snapshot that has what is gone."""
+    """Answer with committed records once there are some, or name the snapshot to load first."""
     controller = session.server.controller
     quorum = controller.quorum
     controller.check_active()
@@ -30,7 +30,7 @@ async def fetch_metadata(session: "Session", request: FetchMetadata) -> Metadata
     if session.broker is not None:
         session.server.handovers.on_applied(session.broker[0], request.offset - 1)
     await controller.wait_for_metadata(request.offset, min(request.max_wait_ms, WAIT_MAX_MS))
-    controller.check_active()  # Deposed while it waited: another one has what comes next.
+    controller.check_active()  # This controller may have been deposed meanwhile.
     if request.offset < quorum.log_start_offset:
         return MetadataFetched(
             ErrorCode.NONE,
@@ -47,7 +47,7 @@ async def fetch_metadata(session: "Session", request: FetchMetadata) -> Metadata
 
 
 async def fetch_snapshot(session: "Session", request: FetchSnapshot) -> SnapshotFetched:
-    """Read a part of the snapshot's file; the broker asks again from a higher position on."""
+    """Read a part of the snapshot's file; the broker asks for the later parts in turn."""
     max_bytes = max(1, min(request.max_bytes, BYTES_MAX))
     quorum = session.server.controller.quorum
     return await quorum.read_snapshot(request.snapshot, request.position, max_bytes)

@@ -1,8 +1,8 @@
-"""ForwardedRequest: Kafka admin requests that a broker passed on, answered in Kafka's own words.
+"""ForwardedRequest: answers Kafka admin requests that a broker passed on.
 
-A broker without an answer asks again with the same idempotency key. It gets the answer of the first
-request, or waits for it too. A restart of the controller forgets those answers, but the ids of new
-topics still follow from the key: a repeated request recognises the topics that it created.
+A broker that got no answer repeats the request with the same idempotency key. It gets the answer of
+the first request, or waits for it too. A restart of the controller loses those answers, but the ids
+of new topics are computed from the key, so a repeated request recognises the topics it created.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ FORWARDED: dict[int, Decide] = {
     ApiKey.UPDATE_FEATURES: lambda cluster, request, _: update_features(cluster, request),
     ApiKey.UNREGISTER_BROKER: lambda cluster, request, _: unregister(cluster, request),
 }
-"""The requests that may be forwarded; the third argument gives a new topic's id for its name."""
+"""The changes that may be forwarded; the third argument returns a new topic's id for its name."""
 
 QUESTIONS: dict[int, Callable[["Controller", Any], object]] = {
     ApiKey.DESCRIBE_QUORUM: describe_quorum,
@@ -62,7 +62,7 @@ QUESTIONS: dict[int, Callable[["Controller", Any], object]] = {
 
 
 async def answer(session: "Session", request: ForwardedRequest) -> ForwardedAnswer:
-    """Carry the request out within its deadline, once for all its repetitions."""
+    """Carry out the request once for all its repetitions; answer within its deadline."""
     answers = session.server.answers
     known = answers.get(request.idempotency_key)
     if known is None:
@@ -71,7 +71,7 @@ async def answer(session: "Session", request: ForwardedRequest) -> ForwardedAnsw
         answers.remember(request.idempotency_key, known)
     deadline_ms = max(1, min(request.deadline_ms, DEADLINE_MAX_MS))
     try:
-        # Shielded: the deadline ends this waiting, not the work that a repetition may wait for.
+        # Shielded, because the deadline ends only this wait: a repetition may wait longer.
         async with asyncio.timeout(deadline_ms / 1000):
             return await asyncio.shield(known)
     except TimeoutError:
@@ -80,7 +80,7 @@ async def answer(session: "Session", request: ForwardedRequest) -> ForwardedAnsw
 
 
 async def _decide(controller: "Controller", request: ForwardedRequest) -> ForwardedAnswer:
-    """Decide once; an error is an answer too."""
+    """Decode the request and decide; errors become answers."""
     decide, tell = FORWARDED.get(request.api_key), QUESTIONS.get(request.api_key)
     if decide is None and tell is None:
         detail = f"requests of API {request.api_key} are not forwarded"
@@ -108,5 +108,5 @@ async def _decide(controller: "Controller", request: ForwardedRequest) -> Forwar
 
 
 def topic_id_of(key: bytes, name: str) -> bytes:
-    """16 bytes that only this request gives to a topic of this name."""
+    """Compute a topic's id from the request's key and the name: 16 bytes, equal in repetitions."""
     return blake2b(name.encode(), key=key[:64], digest_size=16).digest()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def answer(server: "ControllerServer", greeting: Hello) -> HelloAnswer:
-    """Welcome the peer, or say why not."""
+    """Accept the peer, or refuse it with an error that says why."""
     controller, node_id = server.controller, server.config.node_id
     cluster_id = controller.cluster_id
     version = min(greeting.max_version, PROTOCOL_VERSION_MAX)

@@ -1,4 +1,4 @@
-"""The requests of voters to each other: carried to the quorum, which answers when it may."""
+"""The requests of voters to each other, which are passed to the quorum."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 async def answer(session: "Session", request: QuorumRequest) -> Any:
-    """Only controllers take part in the quorum."""
+    """Pass the request to the quorum; ApiError if the sender is not a controller."""
     greeting = session.greeting
     if greeting is None or greeting.role != ROLE_CONTROLLER:
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "only controllers vote and fetch")

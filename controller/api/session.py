@@ -1,8 +1,8 @@
-"""One connection at the controller's end: handshake, then requests, each answered when it can be.
+"""One connection to the controller: its handshake, its requests and their answers.
 
-The first request must be Hello. What a connection says about a broker counts only once it has named
-that broker's present epoch (`bind`); from then on everything that arrives is a sign of the broker's
-life. Requests of one connection are carried out in order and may be answered out of order.
+The first request must be Hello. A connection counts as a broker's once it has named that broker's
+present epoch (`bind`); from then on everything that arrives shows that the broker is alive. The
+requests of one connection begin in their order and may be answered out of order.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ SETTLED_WITHIN_MS: Final = 800
 HELLO_BYTES_MAX: Final = 64 << 10
 """Bytes that a connection may hold before its Hello."""
 HELLO_WITHIN_MS: Final = 10_000
-"""Milliseconds until the Hello must come: a silent connection must not hold a descriptor for
-ever."""
+"""Milliseconds within which the Hello must come, so that a silent connection does not hold a
+descriptor for ever."""
 
 log = logging.getLogger(__name__)
 
 
 class Session:
-    """One connection: the node at its other end, and the answers that it waits for."""
+    """One connection: the peer's Hello, and the requests that are not answered yet."""
 
     def __init__(self, server: "ControllerServer") -> None:
         self.server = server
@@ -42,15 +42,15 @@ class Session:
         self.stream.limit_frames(HELLO_BYTES_MAX)
         self.greeting: Hello | None = None
         self.broker: tuple[int, int] | None = None
-        """Broker id and epoch that this connection belongs to."""
+        """Id and epoch of the broker that this connection is bound to; None for other peers."""
         self._tasks: dict[asyncio.Task[None], None] = {}
         loop = asyncio.get_running_loop()
         self._silence = loop.call_later(HELLO_WITHIN_MS / 1000, self._on_silence)
 
     def bind(self, broker_id: int, broker_epoch: int) -> None:
-        """Tie the connection to this start of the broker.
+        """Bind the connection to this start of the broker.
 
-        The peer knows an epoch that only this start was given.
+        The peer has proved that it is the broker by the epoch, which only this start was given.
         """
         if self.broker == (broker_id, broker_epoch):
             return
@@ -120,7 +120,7 @@ class Session:
         controller = self.server.controller
         try:
             if type(message) not in AT_ANY_CONTROLLER:
-                # Between two leaders whoever asks is told as soon as there is something to tell.
+                # Between two leaders a request waits until a new one is known.
                 await controller.wait_until_settled(SETTLED_WITHIN_MS)
             answer = await APIS[type(message)](self, message)
         except ApiError as error:

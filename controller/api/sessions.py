@@ -1,8 +1,8 @@
-"""The connections at a controller's port: how many, and how much half received requests may hold.
+"""The connections at a controller's port: bounds of their number and of their receive buffers.
 
-Owns the list. A connection that has said who it is keeps its place. Brokers that are bound to their
-registration hold what they need. If all other connections hold too much together, the one that has
-held bytes the longest ends first.
+If there are too many connections, the oldest that has not yet sent a Hello is closed. The buffers
+of registered brokers are not bounded here. If the buffers of all other connections are too large
+together, the connection that has held bytes the longest is closed.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from .session import Session
 
 HELD_BYTES_MAX: Final = 128 << 20
-"""Receive buffers of all connections that are no broker's: two requests of the largest size."""
+"""The most bytes in receive buffers of connections that are no broker's: two largest requests."""
 FREE_BYTES: Final = 64 << 10
-"""Bytes that each connection may hold uncounted: other controllers ask for no more."""
+"""Bytes that each connection may hold uncounted; requests of other controllers are smaller."""
 DESCRIPTORS_KEPT: Final = 128
-"""Descriptors for the log, its snapshots, the other controllers, and scrapes."""
+"""Descriptors kept free for the log, its snapshots, the other controllers, and scrapes."""
 
 
 class Sessions:
@@ -34,7 +34,7 @@ class Sessions:
     def add(self, session: "Session") -> None:
         """Add a connection.
 
-        If there are too many, the oldest one that has not said who it is ends. That may be the new
+        If there are too many, close the oldest that has not yet sent a Hello, which may be the new
         one.
         """
         self.all[session] = None
@@ -65,5 +65,5 @@ class Sessions:
 
     def _cut(self, session: "Session", why: str) -> None:
         self.remove(session)
-        # Not now: the loop may be asking this very connection for a buffer to read into.
+        # Later, because the loop may be asking this very connection for a buffer to read into.
         asyncio.get_running_loop().call_soon(session.stream.abort, why)

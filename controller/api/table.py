@@ -1,4 +1,4 @@
-"""Every request a controller answers, and who answers it."""
+"""The table of the requests that a controller answers, each with the function that answers it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -31,4 +31,4 @@ AT_ANY_CONTROLLER = (
     q.EndQuorumEpoch,
     q.FetchQuorumLog,
 )
-"""Requests that are not only the active controller's to answer."""
+"""Requests that a controller answers even if it is not the active one."""
