@@ -12,7 +12,7 @@
                                              broker knows who leads instead
     any                                      its lease expired                fenced
 
-What is persistent is in the image; what is not (how far brokers have applied the log) comes in
+Persistent state is in the image. How far brokers have applied the log is not persistent: it comes
 with the heartbeat.
 """
 
@@ -55,7 +55,7 @@ class HeartbeatContext:
 def register(
     cluster: Cluster, request: RegisterBroker, *, has_live_lease: bool
 ) -> Decision[BrokerRegistered]:
-    """Admit a start of a broker, fenced. Its epoch is the offset of the registration record."""
+    """Register a start of a broker, fenced. Its epoch is the offset of the registration record."""
     try:
         _check_registration(cluster, request)
     except ApiError as error:
@@ -63,8 +63,8 @@ def register(
     old = cluster.image.brokers.get(request.broker_id)
     if old is not None and old.incarnation_id == request.incarnation_id:
         return _amend(old, request)
-    # The new start holds the locks of its directories: if the old one held one of them too, it
-    # is dead, whatever its lease says.
+    # The new start holds the locks of its directories. If the old start had one of them too, it is
+    # dead, even if its lease still runs.
     if old is not None and has_live_lease and not _shares_directory(old, request):
         detail = f"broker {request.broker_id} is alive with other directories: two processes have"
         detail = f"{detail} this node.id, stop one of them or wait until the other is fenced"
@@ -80,9 +80,9 @@ def register(
 def _restarted(
     cluster: Cluster, old: BrokerRegistration, request: RegisterBroker
 ) -> Sequence[r.MetadataRecord]:
-    """Decide what a new start of a known broker means for its partitions, before it registers.
+    """Return the changes of partitions that a new start of a known broker causes.
 
-    The broker kept all it had written only if its start before stopped in order, was the one that
+    The broker kept all its records only if its previous start shut down cleanly, is the one that
     is registered, and had no directory that is missing now (KIP-966).
     """
     are_all_back = all(each in request.directory_ids for each in old.directory_ids)
@@ -93,9 +93,9 @@ def _restarted(
 
 
 def _amend(old: BrokerRegistration, request: RegisterBroker) -> Decision[BrokerRegistered]:
-    """Register the same start again: an answer was lost, or endpoints changed.
+    """Register the same start again, because an answer was lost or endpoints changed.
 
-    Epoch and fencing stay.
+    Its epoch stays, and so does its fencing.
     """
     answer = BrokerRegistered(ErrorCode.NONE, broker_epoch=old.broker_epoch)
     same = (
@@ -126,12 +126,12 @@ def _registration(
 def unregister(
     cluster: Cluster, request: UnregisterBrokerRequest
 ) -> Decision[UnregisterBrokerResponse]:
-    """Forget a broker, alive or not, as Kafka does.
+    """Remove a broker's registration, whether it is alive or not, as Kafka does.
 
-    A broker that still runs registers again by itself. It is in sync and eligible nowhere any more.
-    If it comes back, it cannot be known whether it kept its records, so it counts as killed, as in
-    Kafka. For partitions whose last good copy it has, its directories are remembered: it can lead
-    them again only with these.
+    The broker leaves every ISR and set of eligible leaders. One that still runs registers again by
+    itself. Nobody knows whether it then still has its records, so it counts as killed, as in Kafka.
+    If it has the last good copy of a partition, its directories are noted: it can lead that one
+    again only with them.
     """
     broker = cluster.image.brokers.get(request.broker_id)
     if broker is None:
@@ -150,7 +150,7 @@ def _shares_directory(old: BrokerRegistration, request: RegisterBroker) -> bool:
 
 
 def _check_registration(cluster: Cluster, request: RegisterBroker) -> None:
-    """A registration that the cluster can work with."""
+    """Raise ApiError if the registration is malformed or does not fit the cluster."""
     who = f"broker {request.broker_id}"
     ids = (request.incarnation_id, *request.directory_ids)
     names = [endpoint.name for endpoint in request.endpoints]
@@ -197,7 +197,7 @@ def _user_of_directories(cluster: Cluster, request: RegisterBroker) -> BrokerReg
 def heartbeat(
     cluster: Cluster, request: BrokerHeartbeat, context: HeartbeatContext
 ) -> Decision[HeartbeatAnswer]:
-    """Move the broker to the state it wants, as far as the table above allows."""
+    """Move the broker towards the state it wants, as the module's table says."""
     try:
         broker = cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
     except ApiError as error:
@@ -242,13 +242,13 @@ def _shut_down(
 
 
 def fence(cluster: Cluster, broker: BrokerRegistration) -> list[r.MetadataRecord]:
-    """The broker may not lead, follow in sync, or be given work until it is unfenced."""
+    """Fence the broker: it leaves every ISR and lead, and gets no new replicas until unfenced."""
     change = r.BrokerChangeRecord(broker.broker_id, broker.broker_epoch, fenced=True)
     return [*without_broker(cluster, broker.broker_id), change]
 
 
 def unfence(cluster: Cluster, broker: BrokerRegistration) -> list[r.MetadataRecord]:
-    """Let the broker lead: at once if a partition has no leader."""
+    """Unfence the broker, and let it lead partitions that have no leader, if it may."""
     change = r.BrokerChangeRecord(
         broker.broker_id,
         broker.broker_epoch,

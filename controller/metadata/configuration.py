@@ -1,8 +1,7 @@
 """Changes of topic and broker configuration, checked before they are written.
 
-Topic keys are those of `TopicConfig`. Of a broker's keys the controller checks those that it obeys
-itself or that apply to the whole cluster; the broker that forwarded the request has checked the
-rest against its own table.
+Topic keys are those of `TopicConfig`. Of a broker's keys the controller checks only those that it
+uses itself; the broker that forwarded the request has checked the others against its own table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,20 +37,20 @@ from .elections import elect_uncleanly
 from .eligible_leaders import on_min_isr_changed
 
 CLUSTER_WIDE_KEYS = (UNCLEAN_ELECTION, MIN_ISR)
-"""Broker keys that the controller obeys: they apply to all brokers or to none."""
+"""Broker keys that the controller uses; they can only be set for all brokers together."""
 
 VALUE_BYTES_MAX = 32_767
 _TOPIC_SETTINGS = {row.key: row for row in settings_of(TopicConfig)}
 
 
 def check_length(key: str, value: str) -> None:
-    """ApiError INVALID_CONFIG for what older versions of the protocol could not tell of."""
+    """Raise ApiError INVALID_CONFIG if the value is longer than old protocol versions can carry."""
     if len(value.encode()) > VALUE_BYTES_MAX:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"{key}: longer than {VALUE_BYTES_MAX} bytes")
 
 
 def check_topic_config(config: Mapping[str, str]) -> None:
-    """ApiError INVALID_CONFIG when a topic cannot have this configuration."""
+    """Raise ApiError INVALID_CONFIG if a topic cannot have this configuration."""
     try:
         check_keys(config, TopicConfig, known_unused={})
         from_mapping(TopicConfig, config)
@@ -62,7 +61,7 @@ def check_topic_config(config: Mapping[str, str]) -> None:
 def incremental_alter(
     cluster: Cluster, request: IncrementalAlterConfigsRequest
 ) -> Decision[IncrementalAlterConfigsResponse]:
-    """Change each resource on its own; elect at once if unclean election was switched on."""
+    """Change each resource independently; begin elections that new settings now allow."""
     changes: list[ConfigRecord] = []
     results: list[AlterConfigsResourceResponse] = []
     seen: dict[tuple[int, str], None] = {}
@@ -89,7 +88,7 @@ def incremental_alter(
 
 
 def alter_whole(cluster: Cluster, request: AlterConfigsRequest) -> Decision[AlterConfigsResponse]:
-    """The same, but what a resource's new configuration does not name goes back to its default."""
+    """Replace each resource's configuration; keys that the request does not name are removed."""
     asked = IncrementalAlterConfigsRequest(
         resources=[_as_changes(cluster, resource) for resource in request.resources],
         validate_only=request.validate_only,
@@ -148,7 +147,7 @@ def _alter(cluster: Cluster, resource: AlterConfigsResource) -> list[ConfigRecor
 
 
 def _changed(old: Mapping[str, str], resource: AlterConfigsResource) -> dict[str, str]:
-    """The resource's keys after all operations."""
+    """Return the resource's configuration after all operations."""
     new = dict(old)
     seen: dict[str, None] = {}
     for change in resource.configs:
@@ -173,9 +172,9 @@ def _changed(old: Mapping[str, str], resource: AlterConfigsResource) -> dict[str
 
 
 def _changed_list(current: str | None, change: AlterableConfig) -> Sequence[str]:
-    """Return the items of a list key with some added or removed.
+    """Return the items of a list key after APPEND or SUBTRACT.
 
-    The key's default if it is unset.
+    If the key is unset, its default is changed.
     """
     row: Setting | None = _TOPIC_SETTINGS.get(change.name)
     if row is not None and row.type not in (tuple, list):
@@ -206,7 +205,7 @@ def _check_broker_config(name: str, config: Mapping[str, str]) -> None:
 
 
 def _consequences(cluster: Cluster, changes: Sequence[ConfigRecord]) -> list[MetadataRecord]:
-    """Return the changes of partitions that new settings bring, elections among them."""
+    """Return the changes of partitions that new settings cause, such as elections."""
     after = replace(cluster, image=cluster.image.copy())
     for change in changes:
         after.image.apply(change, after.next_offset)

@@ -1,8 +1,8 @@
 """A decision, which is an answer and records, and the cluster that it is made from.
 
-Decide, then replay: a decision function reads the `Cluster` and returns records and an answer; it
-changes nothing. The driver appends the records, replays them into the image, and gives the answer
-once they are committed.
+A decision function reads the `Cluster` and returns records and an answer; it changes nothing. The
+driver appends the records, replays them into the image, and sends the answer once they are
+committed.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from .leader_leases import LeaderLeases
 A_co = TypeVar("A_co", covariant=True)
 
 DECISION_RECORDS_MAX = 10_000
-"""A decision is one batch, and one batch is applied in one go by every broker."""
+"""The most records of a decision; they form one batch, which brokers apply in one step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[A_co]):
-    """The answer to give once the records are committed, all of them or none."""
+    """The answer to send once the records are committed; all of them are, or none."""
 
     answer: A_co
     records: Sequence[MetadataRecord] = ()
@@ -41,25 +41,25 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class Living:
-    """The brokers that may lead once a decision is carried out."""
+    """Says which brokers may lead once a decision is carried out."""
 
     image: MetadataImage
     returning: int = -1
-    """The broker that is being unfenced."""
+    """The broker that the decision unfences; -1 for none."""
     leaving: int = -1
-    """The broker that is being fenced, or moved out of the way."""
+    """The broker that the decision fences or takes the lead from; -1 for none."""
 
     def may_lead(self, broker_id: int) -> bool:
-        """True if the broker may be given a lead."""
+        """True if the broker may become a leader."""
         if broker_id in (self.returning, self.leaving):
             return broker_id == self.returning
         broker = self.image.brokers.get(broker_id)
         return broker is not None and broker.is_active
 
     def may_stay(self, broker_id: int) -> bool:
-        """True if the broker may keep a lead.
+        """True if the broker may stay a leader.
 
-        On its way out it does until another can take over.
+        In controlled shutdown it does, until another can take over.
         """
         broker = self.image.brokers.get(broker_id)
         return broker_id != self.leaving and broker is not None and not broker.fenced
@@ -67,20 +67,20 @@ class Living:
 
 @dataclass(slots=True)
 class Cluster:
-    """All that decisions may look at."""
+    """The state that decisions are made from."""
 
     image: MetadataImage
     defaults: Defaults = field(default_factory=Defaults)
     leases: LeaderLeases | None = None
-    """The brokers that may act as leaders without asking; None: leases are off."""
+    """The leases of leaders; None if leases are off."""
 
     @property
     def next_offset(self) -> int:
-        """Offset that the first record of the next decision gets."""
+        """The offset that the first record of the next decision gets."""
         return self.image.offset + 1
 
     def is_active(self, broker_id: int) -> bool:
-        """True if the broker is registered, unfenced and not on its way out."""
+        """True if the broker is registered, unfenced and not in controlled shutdown."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and broker.is_active
 
@@ -90,7 +90,7 @@ class Cluster:
         return Living(self.image)
 
     def active_brokers(self) -> list[BrokerRegistration]:
-        """The brokers that may be given work, by id."""
+        """Return the brokers that are unfenced and not in controlled shutdown, sorted by id."""
         brokers = self.image.brokers
         return [brokers[broker_id] for broker_id in sorted(brokers) if self.is_active(broker_id)]
 
@@ -104,11 +104,11 @@ class Cluster:
         return self.image.features.get(ELIGIBLE_LEADERS, 0) >= 1
 
     def min_isr(self, topic: str) -> int:
-        """min.insync.replicas of the topic as configured."""
+        """Return the topic's min.insync.replicas as configured."""
         return int(self.topic_setting(topic, MIN_ISR) or 1)
 
     def topic_setting(self, topic: str, key: str) -> str | None:
-        """The topic's own value, else the cluster's dynamic one, else the controller's."""
+        """Return the topic's own value, else the dynamic default, else the controller's."""
         configs = self.image.configs
         for resource in ((TOPIC, topic), (BROKER, "")):
             value = configs.get(resource, {}).get(key)

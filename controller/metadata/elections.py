@@ -1,8 +1,8 @@
-"""Elections by request: of an operator, a changed setting, the clock, the longest log.
+"""Elections that an operator, a changed setting, a timer or reported logs cause.
 
-Elections that a broker's fate brings about are in `sweeps`. An unclean election is two steps: the
-partition is put into `electing`, its living replicas report their logs, and the longest log is
-elected.
+Elections that a change of a broker causes are in `sweeps`. An unclean election has two steps: the
+partition is put into `electing` and its live replicas report their logs; then the replica with the
+longest log is elected.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ from .partition_change import Election
 from .sweeps import change_of, every_partition, records_of
 
 BALANCED_AT_ONCE = 1_000
-"""Leaders moved by one decision of the balance check."""
+"""The most leaders that one decision of `balance` moves."""
 
 
 def elect_uncleanly(cluster: Cluster, names: Iterable[str]) -> list[PartitionChangeRecord]:
@@ -39,7 +39,7 @@ def elect_uncleanly(cluster: Cluster, names: Iterable[str]) -> list[PartitionCha
 
 
 def elect_longest(cluster: Cluster, longest: Mapping[TopicIdPartition, int]) -> Decision[None]:
-    """Elect the replicas with the longest logs, now that the living ones have reported."""
+    """Elect the given replicas, which have the longest logs, in partitions still electing."""
     changes = (
         replace(change_of(cluster, partition), longest=broker_id)
         for partition, broker_id in longest.items()
@@ -53,8 +53,8 @@ def elect_longest(cluster: Cluster, longest: Mapping[TopicIdPartition, int]) -> 
 def balance(cluster: Cluster, percentage: int) -> Decision[int]:
     """Elect preferred leaders again if a broker lacks more than this percentage of its leads.
 
-    Answers how many partitions changed their leader. If that is as many as are moved at once, ask
-    again.
+    The answer is the number of partitions whose leader changes. If it is BALANCED_AT_ONCE, more may
+    be left to move.
     """
     preferred: dict[int, int] = {}
     astray: dict[int, list[TopicIdPartition]] = {}
@@ -79,7 +79,7 @@ def balance(cluster: Cluster, percentage: int) -> Decision[int]:
 
 
 def elect_leaders(cluster: Cluster, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
-    """Elect as an operator asks, each partition on its own."""
+    """Elect leaders as the request asks, each partition independently."""
     try:
         election = ElectionType(request.election_type)
     except ValueError:
@@ -123,7 +123,7 @@ def _named(cluster: Cluster, request: ElectLeadersRequest) -> list[tuple[str, in
 def _elect(
     cluster: Cluster, name: str, index: int, election: ElectionType
 ) -> PartitionChangeRecord:
-    """Return the change that elects; ApiError if there is nothing to elect, or no candidate."""
+    """Return the election's record; ApiError if none is needed or no candidate is available."""
     topic = cluster.image.topic(name)
     state = None if topic is None else topic.partitions.get(index)
     if topic is None or state is None:
@@ -135,7 +135,7 @@ def _elect(
             detail = f"{name}-{index}: {state.leader} leads already"
             raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, detail)
         record = replace(change, election=Election.PREFERRED).build()
-        # With leases nobody leads until the old leader has heard of it; then the first one does.
+        # With leases nobody leads until the old leader has stopped; then the first replica does.
         waits = record is not None and record.leader == NO_LEADER and _is_ready(cluster, state)
         if record is None or (record.leader != state.replicas[0] and not waits):
             detail = f"{name}-{index}: broker {state.replicas[0]} is not alive and in sync"

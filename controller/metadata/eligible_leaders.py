@@ -1,8 +1,8 @@
-"""Changes to eligible leaders (KIP-966): switched on or off, or another min ISR.
+"""Changes to eligible leaders (KIP-966), if the feature's level or min.insync.replicas changes.
 
-Eligible leaders hold all that is committed, because nothing is committed below min.insync.replicas.
-So all brokers must use the same number: with the feature on, the cluster's own setting is always
-written in the metadata, and no broker's file counts.
+Eligible leaders hold all committed records, because nothing is committed while the ISR is below
+min.insync.replicas. So all brokers must use the same value: with the feature on, the cluster's
+value is always written in the metadata, and a broker's file does not count.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,14 +22,14 @@ from .sweeps import every_partition, records_of
 
 
 def default_min_isr(cluster: Cluster) -> list[ConfigRecord]:
-    """The cluster's min.insync.replicas, written down unless it is."""
+    """Return the record of the cluster's min.insync.replicas, unless the metadata has one."""
     if MIN_ISR in cluster.image.configs.get((BROKER, ""), {}):
         return []
     return [ConfigRecord(BROKER, "", MIN_ISR, cluster.defaults.topic_settings.get(MIN_ISR, "1"))]
 
 
 def on_level_changed(cluster: Cluster, level: int) -> Sequence[MetadataRecord]:
-    """Return what the new level of the feature means for settings and partitions."""
+    """Return the changes of settings and partitions that the feature's new level causes."""
     if level >= 1:
         return [*default_min_isr(cluster), *records_of(_with_eligible(cluster))]
     return records_of(_without_eligible(cluster))
@@ -54,7 +54,7 @@ def _with_eligible(cluster: Cluster) -> Iterator[PartitionChange]:
 
 
 def _without_eligible(cluster: Cluster) -> Iterator[PartitionChange]:
-    """Put one eligible leader into each ISR that is empty; forget the others."""
+    """Put one eligible leader into each empty ISR, and remove the other eligible leaders."""
     for partition, state, rules in every_partition(cluster):
         if state.elr or not state.isr:
             now = replace(rules, has_eligible_leaders=False)
@@ -68,9 +68,9 @@ def _settled(state: PartitionState) -> tuple[int, ...]:
 
 
 def on_min_isr_changed(cluster: Cluster, names: Iterable[str]) -> list[PartitionChangeRecord]:
-    """Count the eligible leaders of these topics anew.
+    """Remove the eligible leaders of these topics, as min.insync.replicas has changed.
 
-    In a partition without a leader they stay: nothing is committed until one of them leads.
+    In a partition without a leader they stay, because nothing is committed until one of them leads.
     """
     return [
         PartitionChangeRecord(topic.topic_id, index, elr=(), last_known_elr=())

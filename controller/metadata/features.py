@@ -1,7 +1,7 @@
 """The finalised levels of the cluster's features, and how they are changed (KIP-584).
 
-All updates of a request are made, or none: a level above that of some registered broker or of this
-controller is refused, and so is a lower one unless the request allows it.
+All updates of a request are made, or none. A level that this controller or a registered broker does
+not support is refused, and so is a downgrade unless the request allows it.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from .eligible_leaders import default_min_isr, on_level_changed
 ON_CHANGE: dict[str, Callable[[Cluster, int], Sequence[MetadataRecord]]] = {
     ELIGIBLE_LEADERS: on_level_changed
 }
-"""By feature, the other changes that a new level brings, in the batch of its record."""
+"""For each feature, a function that returns the other records which a new level needs."""
 NONE = VersionRange(0, 0)
 
 
@@ -45,7 +45,7 @@ def first_records(cluster: Cluster, cluster_id: str) -> list[MetadataRecord]:
 def update_features(
     cluster: Cluster, request: UpdateFeaturesRequest
 ) -> Decision[UpdateFeaturesResponse]:
-    """Finalise the levels asked for; INVALID_UPDATE_VERSION if one cannot be."""
+    """Finalise the requested levels; if one is refused, the answer has its error."""
     records: list[MetadataRecord] = []
     results: list[UpdatableFeatureResult] = []
     refused = ""

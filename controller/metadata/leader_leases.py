@@ -1,21 +1,20 @@
-"""Leases for leaders (`leader.lease.enable`): until when they hold, and which elections wait.
+"""Leases for leaders (`leader.lease.enable`): until when they run, and which elections wait.
 
-With `leader.lease.enable` a broker acts as a leader (acks 0 and 1, leader reads) for so long after
-each heartbeat as its answer says. While a broker may still act as a leader, nobody is elected in
+With `leader.lease.enable`, the answer to each heartbeat says for how long the broker may act as a
+leader (acks 0 and 1, leader reads). While a broker may still act as a leader, nobody is elected in
 its place: such a partition is leaderless (in a new leader epoch) until the old leader
 
-    has applied the metadata that says so,
+    has applied the metadata that ends its lead,
     has let its lease run out,
-    has given it up itself, to be fenced or to shut down,
+    has given up its lease itself, to be fenced or to shut down,
     or has been started anew, with a directory that the old start would still have locked.
 
-A controller grants from what it has heard of a majority of voters: nobody else led before that
-time. So no grant reaches further beyond that time than a full lease. A controller that becomes
-active assumes that another has granted every broker a lease at that very moment.
+A grant ends at most a full lease after the newest time at which a majority of voters is known to
+have elected no newer controller. A controller that becomes active assumes that another controller
+has granted every broker a full lease at that moment.
 
-The counting is the controller's: a grant begins when the heartbeat arrives, which is later than
-its sending, from which the broker counts; and the broker is told of a little less, for clocks that
-run unevenly.
+The controller counts a grant from the heartbeat's arrival, the broker from its sending, which is
+earlier. The broker is also granted a little less, because clocks do not run equally fast.
 """
 
 from collections.abc import Sequence
@@ -33,19 +32,19 @@ from ...protocol.types import NO_LEADER, TopicIdPartition
 OFF: Final = 0
 NONE_GRANTED: Final = -1
 DRIFT: Final = 20
-"""Brokers are told of a grant less one part in so many."""
+"""A broker's grant is shortened by one part in so many, as clocks do not run equally fast."""
 
 Released = tuple[TopicIdPartition, ...]
 NOTHING: Final[Released] = ()
 
 
 class Waiting(NamedTuple):
-    """The old leader that a leaderless partition waits for."""
+    """A leaderless partition's old leader, which must stop before another is elected."""
 
     leader: int
-    """-1: the old leader is not known here."""
+    """The old leader's id; -1 if it is not known."""
     offset: int
-    """Offset of the metadata that ended its lead, or later."""
+    """Offset of the metadata record that ended its lead, or a later one."""
 
 
 class LeaderLeases:
@@ -54,27 +53,27 @@ class LeaderLeases:
     def __init__(self, lease_ms: int) -> None:
         self.lease_ms = lease_ms
         self._until: dict[int, int] = {}
-        """By broker id, the time on our clock when its last grant is over; -1 is any unknown
-        broker."""
+        """For each broker id, the time on our clock when its last grant ends; -1 stands for any
+        unknown broker."""
         self._leaders: dict[TopicIdPartition, int] = {}
         self._waiting: dict[TopicIdPartition, Waiting] = {}
         self._to_hear: dict[int, int] = {}
-        """Offset of the newest metadata by which a broker leads something no more."""
+        """For each broker id, the offset of the newest metadata that ended one of its leads."""
 
-    # What it decides.
+    # Decisions.
 
     def must_wait(self, partition: TopicIdPartition, leader: int) -> bool:
-        """True if `leader`, or any leader before, may still act as the leader of the partition."""
+        """True if `leader`, or an earlier leader, may still act as the partition's leader."""
         return partition in self._waiting or (leader != NO_LEADER and leader in self._until)
 
     def grant(self, broker_id: int, applied: int, now_ms: int, majority_ms: int) -> int:
         """Return for how many ms the broker whose heartbeat came may act as a leader.
 
-        -1: not at all. `applied`: the metadata offset that it has acted upon. `majority_ms`: nobody
-        but us led the controllers before that time; -1 if it is not known.
+        Return -1 if it may not. `applied` is the metadata offset that it has applied. Before
+        `majority_ms` no newer controller was elected; it is -1 if no such time is known.
         """
         if applied < self._to_hear.get(broker_id, -1):
-            # It may believe that it leads what others lead, or are about to.
+            # It may believe that it leads partitions that others lead or will lead.
             return NONE_GRANTED
         until_ms = majority_ms + self.lease_ms
         if majority_ms < 0 or until_ms <= now_ms:
@@ -83,12 +82,12 @@ class LeaderLeases:
         left_ms = until_ms - now_ms
         return left_ms - left_ms // DRIFT or NONE_GRANTED
 
-    # What happens.
+    # Events.
 
     def restart(self, image: MetadataImage, now_ms: int) -> None:
-        """Start over: this controller is active.
+        """Start over, as this controller has become active.
 
-        Grants of others are over a full lease from now.
+        Grants of earlier controllers end within a full lease from now.
         """
         until_ms = now_ms + self.lease_ms
         self._until = dict.fromkeys((NO_LEADER, *sorted(image.brokers)), until_ms)
@@ -101,7 +100,7 @@ class LeaderLeases:
         }
 
     def on_replayed(self, records: Sequence[MetadataRecord], offset: int) -> None:
-        """Take in records that decisions see from now on; the last of them is at `offset`."""
+        """Take in records just applied to the image; the last of them is at `offset`."""
         for record in records:
             match record:
                 case PartitionRecord():
@@ -126,23 +125,23 @@ class LeaderLeases:
             self._waiting[key] = Waiting(old, offset)
 
     def on_given_up(self, broker_id: int) -> Released:
-        """Release the partitions of a broker that acts as a leader no more.
+        """Return the partitions that waited for this broker, which acts as a leader no more.
 
-        It said so, or another start of it has its disk.
+        It said so itself, or another start of it holds its disk.
         """
         self._until.pop(broker_id, None)
         return self._release(broker_id)
 
     def on_applied(self, broker_id: int, offset: int) -> Released:
-        """The broker has acted upon the metadata up to this offset."""
+        """Return the partitions whose lead this broker ended by applying metadata to `offset`."""
         return self._release(broker_id, offset)
 
     def next_deadline_ms(self) -> int | None:
-        """Return the time when the next lease is over."""
+        """Return the time when the next lease ends; None if none runs."""
         return min(self._until.values(), default=None)
 
     def on_deadline(self, now_ms: int) -> Released:
-        """Release the partitions of the leases that are over."""
+        """Return the partitions that waited for leases which have ended."""
         over = [broker_id for broker_id, until_ms in self._until.items() if until_ms <= now_ms]
         released: list[TopicIdPartition] = []
         for broker_id in over:

@@ -1,11 +1,12 @@
-"""Finds the longest log of a partition without a leader, as far as the living have reported.
+"""Finds the longest log of a partition without a leader, among the replicas that have reported.
 
-A partition in `electing` has no leader, so no log of it grows: what a replica reports of the
-leaderless epoch holds until the next one, or until its broker starts anew. Nothing here is
-persistent: a new controller asks again, for brokers repeat their reports.
+A partition in `electing` has no leader, so none of its logs grows: a replica's report holds until
+the next leader epoch, or until its broker starts anew. The reports are not persistent: a new
+controller gets them again, because brokers repeat them.
 
-    decided once every living replica has reported, or 2 s after the first sight of the partition if
-    any has; never before every last known replica has: where loss is allowed there are none
+    The longest log is decided once every live replica has reported, or 2 s after the search began
+    if any has. All replicas in `last_known_elr` must have reported, too; where loss is allowed,
+    there are none.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,11 +18,11 @@ from ...protocol.control.messages import LogEnd, ReportLogEnds
 from ...protocol.types import TopicIdPartition
 
 REPORTS_WITHIN_MS: Final = 2_000
-"""A replica that is alive and does not tell is waited for no longer."""
+"""Milliseconds to wait for live replicas that do not report."""
 
 
 class Report(NamedTuple):
-    """The report of one start of a broker."""
+    """The log end of a replica, reported by one start of its broker."""
 
     broker_epoch: int
     end: LogEnd
@@ -52,20 +53,20 @@ class _Search:
 
 
 class LongestLogs:
-    """Gathers reports; knows when there are enough."""
+    """Gathers reports of log ends and decides elections once there are enough."""
 
     def __init__(self) -> None:
         self._searches: dict[TopicIdPartition, _Search] = {}
 
     def restart(self, image: MetadataImage, now_ms: int) -> None:
-        """Start over: this controller has become active and looks at every partition."""
+        """Start over, as this controller has become active: look at every partition."""
         self._searches.clear()
         self.on_changed(image, (key for key, _ in image.partitions()), now_ms)
 
     def on_changed(
         self, image: MetadataImage, partitions: Iterable[TopicIdPartition], now_ms: int
     ) -> None:
-        """Take in changed partitions: some have begun to look for a leader, some have found one."""
+        """Begin or end the searches of these partitions, whose state has changed."""
         for key in partitions:
             state = image.partition(*key)
             if state is None or not state.electing:
@@ -76,7 +77,7 @@ class LongestLogs:
                 self._searches[key] = _Search(state.leader_epoch, now_ms)
 
     def on_reported(self, image: MetadataImage, request: ReportLogEnds) -> None:
-        """Keep what concerns partitions that look for a leader in that very epoch."""
+        """Keep the reports of partitions whose search is for the same leader epoch."""
         for end in request.ends:
             key = TopicIdPartition(end.topic_id, end.partition)
             search, state = self._searches.get(key), image.partition(*key)
@@ -89,7 +90,7 @@ class LongestLogs:
                 search.reports[request.broker_id] = Report(request.broker_epoch, end)
 
     def decided(self, image: MetadataImage, now_ms: int) -> Mapping[TopicIdPartition, Winner]:
-        """Return the partitions that have reports enough, each with its winner."""
+        """Return the partitions that have enough reports, each with its winner."""
         found: dict[TopicIdPartition, Winner] = {}
         for key in list(self._searches):
             search, state = self._searches[key], image.partition(*key)
@@ -112,7 +113,7 @@ class LongestLogs:
 
 
 def _living(image: MetadataImage, state: PartitionState) -> list[int]:
-    """The replicas whose report counts and is waited for."""
+    """Return the replicas on active brokers, whose reports count and are waited for."""
     return [
         each
         for each in state.replicas
@@ -132,9 +133,9 @@ def _of(image: MetadataImage, search: _Search, living: list[int]) -> dict[int, R
 
 
 def _winner(state: PartitionState, reports: Mapping[int, Report]) -> Winner:
-    """Choose the longest log.
+    """Choose the replica with the longest log.
 
-    Among equals the last leader's, then the first in the list of replicas.
+    Among equal logs, prefer a replica in `last_known_elr`, then the first of the replicas.
     """
     most = max(report.has for report in reports.values())
     equals = [each for each in reports if reports[each].has == most]

@@ -1,22 +1,22 @@
-"""The one builder that every change of a partition passes through, election included.
+"""The builder of every record that changes a partition; it also holds the election.
 
-In this order: (1) a reassignment that has all it needs is completed; (2) replicas that left the ISR
-safely become eligible to lead (KIP-966); (3) election; (4) the ISR and the eligible leaders after
-the election; (5) the record. The leader epoch grows when the leader field is set, which is also
-done to the same leader when a reassignment completes; the partition epoch grows with every record.
-Replaying does both.
+Its steps: (1) complete a reassignment whose new replicas are in sync; (2) make replicas that left
+the ISR safely eligible to lead (KIP-966); (3) elect; (4) derive the ISR and the eligible leaders
+after the election; (5) make the record. When it is replayed, the partition epoch grows, and so does
+the leader epoch if the leader field is set. The field is set, even to the same leader, when a
+reassignment completes or a replica leaves.
 
-    valid(r)  may lead, and is in the wanted ISR or, where that is empty, an eligible leader
-    elect     the first replica, if preferred ones are elected and it is valid
-              else the leader there is, if valid; else the first valid replica
-              else the one whose log is longest, where that has been found out: ISR {it}, recovering
-            else nobody; and that is found out (`electing`) where an unclean election is allowed,
-              or where nobody in sync or eligible is left and all last known ones are back
+    valid(r)  may lead, and is in the wanted ISR or, if that is empty, an eligible leader
+    elect     the first replica, if the preferred leader is to be elected and it is valid
+              else the present leader, if valid; else the first valid replica
+              else the replica with the longest log, if known: the ISR is this one, recovering
+              else nobody. The search for the longest log begins (`electing`) if an unclean election
+              is allowed, or if nobody is in sync or eligible and all last known replicas are back
 
-Without eligible leaders (feature level 0) the ISR never empties: its last member stays, leaderless
-until it is back. A replica whose copy is gone (disk replaced) is in sync, or the last known one, by
-name only: electing it would empty the others too. `directories` keeps where that copy was; while
-they are away there is no leader, unless an unclean one is allowed.
+Without eligible leaders (feature level 0) the ISR never becomes empty: its last member stays, and
+the partition is leaderless until it is back. If that replica's disk was replaced, its copy is gone:
+electing it would make the others drop their records too. `directories` notes where the copy was;
+while they are missing there is no leader, unless an unclean one is allowed.
 """
 
 from dataclasses import dataclass
@@ -33,14 +33,14 @@ T = TypeVar("T")
 
 
 class Election(Enum):
-    """Why there is an election."""
+    """The kind of an election."""
 
     ONLINE = auto()
-    """Only because the leader there is cannot lead on."""
+    """Elect another leader only if the present one cannot lead on."""
     PREFERRED = auto()
-    """Let the first replica lead again."""
+    """Elect the first replica if it can lead."""
     UNCLEAN = auto()
-    """Let some replica lead, even if records are lost; a clean leader is still preferred."""
+    """Elect any live replica, even if records are lost; one without loss is preferred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Rules:
     has_eligible_leaders: bool
     unclean_allowed: bool = False
     leases: LeaderLeases | None = None
-    """The leases that must end before another broker leads; None: leases are off."""
+    """The leases that must end before another broker leads; None if leases are off."""
 
 
 class Placement(NamedTuple):
@@ -64,17 +64,17 @@ class Placement(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas when it is completed."""
+        """The replicas once the reassignment is completed."""
         return without(self.replicas, self.removing)
 
     @property
     def original(self) -> tuple[int, ...]:
-        """The replicas if it is cancelled."""
+        """The replicas if the reassignment is cancelled."""
         return without(self.replicas, self.adding)
 
 
 class Elected(NamedTuple):
-    """The result of an election: a leader, or that the longest log is to be found."""
+    """The result of an election: a leader, or a search for the longest log (`electing`)."""
 
     leader: int
     is_unclean: bool = False
@@ -82,7 +82,7 @@ class Elected(NamedTuple):
 
 
 class Quorum(NamedTuple):
-    """The replicas that may lead: in sync, eligible, last known."""
+    """A partition's replicas that are in sync, eligible to lead, and last known (KIP-966)."""
 
     isr: tuple[int, ...]
     elr: tuple[int, ...]
@@ -91,32 +91,32 @@ class Quorum(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
-    """A wish concerning one partition, and what decides how it can be met."""
+    """A wanted change of one partition, and the state and rules that decide on it."""
 
     partition: TopicIdPartition
     state: PartitionState
     rules: Rules
     living: Living
     isr: tuple[int, ...] | None = None
-    """The wanted ISR; None: unchanged."""
+    """The wanted ISR; None if unchanged."""
     recovering: bool | None = None
-    """The wanted recovery state; None: unchanged."""
+    """The wanted recovery state; None if unchanged."""
     placement: Placement | None = None
-    """The wanted replicas; None: unchanged."""
+    """The wanted replicas; None if unchanged."""
     election: Election = Election.ONLINE
     emptied: tuple[int, ...] = ()
-    """Replicas that may have lost their records: eligible for nothing."""
+    """Replicas that may have lost records, and so cannot become eligible leaders."""
     lost_directories: tuple[bytes, ...] = ()
-    """Directories that an emptied replica's broker came back without."""
+    """Directories that an emptied replica's broker had before, if some of them are missing."""
     copy_is_away: bool = False
-    """The directories that hold the last good copy are not registered."""
+    """True if the directories that hold the last good copy are not registered."""
     longest: int | None = None
-    """The replica with the longest log among the living, once that is known."""
+    """The live replica with the longest log; None while it is not known."""
     offline: tuple[int, ...] | None = None
-    """Replicas whose directory failed; None: unchanged."""
+    """Replicas whose directory failed; None if unchanged."""
 
     def build(self) -> PartitionChangeRecord | None:
-        """The record that brings it about, None when nothing changes."""
+        """Return the record of the change; None if nothing changes."""
         old = self.state
         isr = old.isr if self.isr is None else self.isr
         before = Placement(old.replicas, old.adding, old.removing)
@@ -175,7 +175,7 @@ class PartitionChange:
     def _elect(
         self, replicas: tuple[int, ...], isr: tuple[int, ...], elr: tuple[int, ...]
     ) -> Elected:
-        """Choose the leader with this ISR and these eligible leaders."""
+        """Elect a leader from the wanted ISR and the eligible leaders, as the module says."""
         old = self.state
         candidates = () if self.copy_is_away else isr or elr
         if (
@@ -198,9 +198,9 @@ class PartitionChange:
         return Elected(NO_LEADER, electing=old.electing or begins)
 
     def _after_lease(self, elected: Elected) -> Elected:
-        """Elect nobody while the old leader may still act as one.
+        """Elect nobody while the old leader may still act as one, by its lease.
 
-        The election comes after its lease.
+        Another change elects once the lease is over.
         """
         leases, old = self.rules.leases, self.state
         if leases is None or elected.leader in (old.leader, NO_LEADER):
@@ -210,7 +210,7 @@ class PartitionChange:
         return Elected(NO_LEADER, electing=old.electing or elected.is_unclean)
 
     def _last_known_are_back(self) -> bool:
-        """True if all replicas that may have all records are back: then one of them has."""
+        """True if all replicas that may hold all committed records are back: one of them does."""
         known = self._known()
         return bool(known) and all(map(self._may_lead, known)) and not self.copy_is_away
 
@@ -230,11 +230,10 @@ class PartitionChange:
     def _last_known(
         self, placement: Placement, quorum: Quorum, elected: Elected
     ) -> tuple[int, ...]:
-        """Return the replicas that had all that is committed and may have lost some of it.
+        """Return the replicas that had all committed records, but stopped uncleanly.
 
-        They stopped uncleanly. With ISR and eligible leaders they are as many as
-        min.insync.replicas. Even if all but one of them lost records, the one has everything
-        (KIP-966).
+        Together with ISR and eligible leaders they are at least min.insync.replicas. As long as one
+        of them lost nothing, it has every committed record (KIP-966).
         """
         old, isr = self.state, quorum.isr
         if len(isr) >= self._min_isr(placement) or (elected.electing and self._may_lose):
@@ -245,18 +244,18 @@ class PartitionChange:
         return tuple(each for each in left if each in placement.replicas)
 
     def _known(self) -> tuple[int, ...]:
-        """All who had everything when they were last seen, and stopped uncleanly."""
+        """Return the replicas that had all committed records before they stopped uncleanly."""
         old = self.state
         emptied = (each for each in (*old.isr, *old.elr) if each in self.emptied)
         return tuple(dict.fromkeys((*old.last_known_elr, *emptied)))
 
     @property
     def _may_lose(self) -> bool:
-        """True if the longest log of the living may be elected, even if records are lost."""
+        """True if the longest log may be elected even if committed records are lost."""
         return self.rules.unclean_allowed or self.election is Election.UNCLEAN
 
     def _directories(self, leader: int, quorum: Quorum) -> tuple[bytes, ...]:
-        """Return the directories of the last good copy, while its broker is back without them."""
+        """Return the directories of the last good copy if its broker is back without them."""
         if leader != NO_LEADER:
             return ()
         holders = quorum.isr or quorum.elr or quorum.last_known
@@ -278,10 +277,10 @@ class PartitionChange:
 
 
 def without(brokers: tuple[int, ...], gone: tuple[int, ...]) -> tuple[int, ...]:
-    """The brokers that are not gone, in their order."""
+    """Return the brokers that are not in `gone`, in their order."""
     return tuple(each for each in brokers if each not in gone)
 
 
 def _news(new: T, old: T) -> T | None:
-    """The new value if it is one."""
+    """Return the new value if it differs from the old one, else None."""
     return None if new == old else new

@@ -1,7 +1,7 @@
 """Changes of partitions that their leaders propose: AlterPartitions, its checks and its answers.
 
-The order of the checks matters: each error tells the leader something else about the state it has
-on record. All changes pass through `PartitionChange`.
+The order of the checks matters, because the leader acts differently on each error. All changes pass
+through `PartitionChange`.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ from .sweeps import change_of
 
 
 def alter_partitions(cluster: Cluster, request: AlterPartitions) -> Decision[PartitionsAltered]:
-    """Carry out what leaders propose, each partition on its own."""
+    """Decide on each proposed ISR change independently."""
     try:
         cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
     except ApiError as error:
@@ -54,13 +54,13 @@ def _change(
 ) -> PartitionChange:
     isr = tuple(member.broker_id for member in proposal.isr)
     if not cluster.is_active(state.leader):
-        # On its way out, it stayed until somebody had caught up: that one leads from here on.
+        # In controlled shutdown, the leader stayed until another had caught up, which leads now.
         isr = tuple(member for member in isr if cluster.is_active(member)) or isr
     return replace(change_of(cluster, partition), isr=isr, recovering=proposal.recovering)
 
 
 def _check(cluster: Cluster, sender: int, proposal: Proposal) -> PartitionState:
-    """Return the partition's state if the proposal may be carried out.
+    """Return the partition's state if the proposal is valid, else raise ApiError.
 
     The order of checks matters.
     """
@@ -77,7 +77,7 @@ def _check(cluster: Cluster, sender: int, proposal: Proposal) -> PartitionState:
     if proposal.leader_epoch > state.leader_epoch or (
         proposal.partition_epoch > state.partition_epoch
     ):
-        # Nobody but a newer controller can have handed those out.
+        # Only a newer controller can have given out these epochs.
         raise ApiError(ErrorCode.NOT_CONTROLLER, f"{theirs}; here {ours}")
     if proposal.leader_epoch < state.leader_epoch:
         raise ApiError(ErrorCode.FENCED_LEADER_EPOCH, f"{theirs}; {ours}")
@@ -93,7 +93,7 @@ def _check(cluster: Cluster, sender: int, proposal: Proposal) -> PartitionState:
 
 
 def _check_isr(where: str, state: PartitionState, proposal: Proposal) -> None:
-    """A possible ISR, and a possible step of the recovery state."""
+    """Raise ApiError if the proposed ISR or the change of `recovering` is not possible."""
     isr = [member.broker_id for member in proposal.isr]
     wrong = None
     if not isr or len(dict.fromkeys(isr)) != len(isr):
@@ -111,7 +111,7 @@ def _check_isr(where: str, state: PartitionState, proposal: Proposal) -> None:
 
 
 def _check_member(cluster: Cluster, where: str, state: PartitionState, member: IsrMember) -> None:
-    """Only a broker that would not be fenced out of it again may be in an ISR (KIP-841, 903)."""
+    """Raise ApiError if the broker may not join an ISR in its present state (KIP-841, 903)."""
     broker = cluster.image.brokers.get(member.broker_id)
     if broker is None:
         why = "is not registered"
@@ -135,10 +135,10 @@ def _refused(proposal: Proposal, error: ApiError) -> ChangedPartition:
 def _altered(
     cluster: Cluster, sender: int, proposal: Proposal, state: PartitionState
 ) -> ChangedPartition:
-    """Answer with the partition as it is now.
+    """Answer with the partition as it is after the change.
 
-    If another broker leads it then, the answer is an error although the change is made: the only
-    such error.
+    If another broker leads it then, the answer is the error NEW_LEADER_ELECTED. It is the only
+    error with which the change is made.
     """
     return ChangedPartition(
         proposal.topic_id,

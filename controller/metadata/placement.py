@@ -1,10 +1,10 @@
 """Places the replicas of new partitions.
 
-Within a topic preferred leaders differ by one at most, and so do copies if racks leave a choice;
-copies of a partition lie in as many racks as there are. The followers of a leader take turns behind
-it, so that the load of a lost leader falls on the others. If the topic leaves a choice, the broker
-with the least load in the whole cluster is chosen. Partitions that a topic has already count: added
-ones go on where the older ones left off. Deterministic: equal clusters place equally.
+Within a topic, the brokers' numbers of preferred leaders differ by at most one, and so do their
+numbers of replicas if racks allow it. The replicas of a partition are in as many racks as possible.
+A leader's followers take turns as its first follower, so that the load of a lost leader is spread.
+Otherwise the broker with the least load in the whole cluster is chosen. New partitions of an
+existing topic continue its pattern. The result is deterministic.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,25 +15,25 @@ from ...protocol.control.image import BrokerRegistration, PartitionState
 
 @dataclass(slots=True)
 class Count:
-    """How many partitions each broker leads, and has copies of. The preferred leader counts."""
+    """The numbers of partitions of which each broker is the preferred leader or a replica."""
 
     leaders: dict[int, int] = field(default_factory=dict)
     replicas: dict[int, int] = field(default_factory=dict)
 
     def add(self, replicas: Sequence[int]) -> None:
-        """Count one partition more."""
+        """Count one more partition."""
         for broker_id in replicas:
             self.replicas[broker_id] = self.replicas.get(broker_id, 0) + 1
         self.leaders[replicas[0]] = self.leaders.get(replicas[0], 0) + 1
 
     def of(self, broker_id: int) -> tuple[int, int]:
-        """Leaderships and copies of a broker."""
+        """Return the numbers of preferred leaderships and of replicas of a broker."""
         return self.leaders.get(broker_id, 0), self.replicas.get(broker_id, 0)
 
 
 @dataclass(slots=True)
 class Load:
-    """The brokers that may carry more, and what every broker of the cluster carries now."""
+    """The brokers that may get new replicas, and the present counts of all brokers."""
 
     brokers: Sequence[BrokerRegistration]
     count: Count = field(default_factory=Count)
@@ -42,7 +42,7 @@ class Load:
     def of(
         cls, brokers: Sequence[BrokerRegistration], partitions: Iterable[PartitionState]
     ) -> "Load":
-        """Count the partitions that exist."""
+        """Count the existing partitions."""
         load = cls(brokers)
         for state in partitions:
             load.count.add(state.replicas)
@@ -50,7 +50,7 @@ class Load:
 
 
 class Spread:
-    """The partitions of one topic, spread over the brokers one after the other."""
+    """Spreads the partitions of one topic over the brokers, one after the other."""
 
     def __init__(self, load: Load, partitions: Iterable[PartitionState]) -> None:
         """Continue after `partitions`, which the topic has; the load counts them already."""
@@ -64,7 +64,7 @@ class Spread:
         self._count = Count()
         self._in_rack: dict[str | int, int] = {}
         self._behind: dict[tuple[int, int], int] = {}
-        """How often a leader has this broker as its first follower, which succeeds it."""
+        """For (leader, first follower), their number of partitions; the follower succeeds."""
         for state in partitions:
             self._note(state.replicas)
 
@@ -89,9 +89,9 @@ class Spread:
         return replicas
 
     def _leader(self) -> int:
-        """Choose the broker that leads least of the topic.
+        """Choose the broker that leads the fewest partitions of the topic.
 
-        Among equals another one in each round.
+        Among equal brokers, each round begins with another one.
         """
         ids, count = self._ids, len(self._ids)
         of, of_all = self._count.of, self._load.count.of
@@ -112,7 +112,7 @@ class Spread:
         return (
             replicas,
             self._in_rack.get(self._racks[broker_id], 0),
-            # Who has led least stays free for it: the next leader then has the fewest copies too.
+            # Brokers with few leads are kept free, so that the next leader has few replicas too.
             -leaders,
             self._behind.get((leader, broker_id), 0),
             self._load.count.of(broker_id)[1],

@@ -11,7 +11,7 @@ BLOCK_SIZE: Final = 1000
 
 
 def allocate(cluster: Cluster, request: AllocateProducerIds) -> Decision[ProducerIdsAllocated]:
-    """The next block. A lost answer costs a block and nothing else."""
+    """Reserve the next block of producer ids. If the answer is lost, the block stays unused."""
     try:
         cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
     except ApiError as error:

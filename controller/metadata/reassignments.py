@@ -4,9 +4,9 @@
     adding     replicas of the target that were not there before
     removing   replicas from before that are not in the target
 
-A reassignment is completed by `PartitionChange` with the ISR change that brings in the last new
-replica. A new target drops new replicas that it has no use for, so that cancelling always leads
-back to `replicas` without `adding`.
+`PartitionChange` completes a reassignment with the ISR change that brings in the last new replica.
+A new target replaces an earlier one and drops the replicas that only that one had added. So a
+cancelled reassignment always leads back to `replicas` without `adding`.
 """
 
 from dataclasses import replace
@@ -36,7 +36,7 @@ from .sweeps import change_of
 def alter_reassignments(
     cluster: Cluster, request: AlterPartitionReassignmentsRequest
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Begin, change or cancel; each partition on its own."""
+    """Begin, change or cancel the reassignment of each partition independently."""
     records: list[PartitionChangeRecord] = []
     responses: list[ReassignableTopicResponse] = []
     seen: dict[tuple[str, int], None] = {}
@@ -124,9 +124,9 @@ def _check_isr(
 def list_reassignments(
     cluster: Cluster, request: ListPartitionReassignmentsRequest
 ) -> Decision[ListPartitionReassignmentsResponse]:
-    """List the reassignments of the partitions asked about, or all.
+    """List the ongoing reassignments of the named partitions, or of all.
 
-    Partitions that do not move are left out.
+    Partitions without a reassignment are left out.
     """
     image = cluster.image
     asked: dict[str, list[int] | None]

@@ -36,7 +36,7 @@ def rules_of(cluster: Cluster, topic: str) -> Rules:
 
 
 def every_partition(cluster: Cluster) -> Iterator[Found]:
-    """All of them, topics in order of creation."""
+    """Yield every partition, with topics in order of creation."""
     for topic in cluster.image.topics.values():
         rules = rules_of(cluster, topic.name)
         for index, state in topic.partitions.items():
@@ -44,7 +44,7 @@ def every_partition(cluster: Cluster) -> Iterator[Found]:
 
 
 def change_of(cluster: Cluster, partition: TopicIdPartition) -> PartitionChange:
-    """Begin a change of a partition that there is: nothing is wanted yet but a leader."""
+    """Make a change of an existing partition that as yet only wants a leader."""
     topic = cluster.image.topics[partition.topic_id]
     state = topic.partitions[partition.partition]
     return PartitionChange(
@@ -64,9 +64,9 @@ def records_of(changes: Iterator[PartitionChange]) -> list[PartitionChangeRecord
 def without_broker(
     cluster: Cluster, broker_id: int, *, unless_alone: bool = False
 ) -> list[PartitionChangeRecord]:
-    """Take the broker out of every ISR and every lead: it is fenced, or on its way out.
+    """Take the broker out of every ISR and lead, as it is fenced or in controlled shutdown.
 
-    `unless_alone`: it leads on if no other replica is in sync but a living one could be.
+    With `unless_alone`, it keeps a lead if no other active replica is in sync yet but one may be.
     """
     living = Living(cluster.image, leaving=broker_id)
 
@@ -87,10 +87,10 @@ def without_broker(
 def restarted_uncleanly(
     cluster: Cluster, broker_id: int, lost_directories: tuple[bytes, ...]
 ) -> list[PartitionChangeRecord]:
-    """Change the partitions of a broker that starts anew and may miss records it had written.
+    """Change the partitions of a broker that starts anew and may have lost records.
 
-    It is in sync nowhere, eligible nowhere. `lost_directories` are those it had before if not all
-    of them are back, else empty.
+    It leaves every ISR and set of eligible leaders. `lost_directories` are the directories that it
+    had before, if not all of them are back; else empty.
     """
     living = Living(cluster.image, leaving=broker_id)
 
@@ -117,9 +117,9 @@ def restarted_uncleanly(
 
 
 def returned_cleanly(cluster: Cluster, broker_id: int) -> list[PartitionChangeRecord]:
-    """Change the partitions of a broker that starts anew with all it had written.
+    """Change the partitions of a broker that starts anew with all its records.
 
-    Perhaps its absence was never noticed.
+    It may still be in ISRs, if its absence was never noticed.
     """
     living = Living(cluster.image, leaving=broker_id)
 
@@ -149,7 +149,7 @@ def with_broker(cluster: Cluster, broker_id: int) -> list[PartitionChangeRecord]
 
 
 def released(cluster: Cluster, partitions: Iterable[TopicIdPartition]) -> Decision[None]:
-    """Elect new leaders for partitions whose old leaders act as such no more."""
+    """Elect leaders for leaderless partitions whose old leader no longer acts as one."""
     changes = (
         change_of(cluster, partition)
         for partition in partitions
@@ -159,7 +159,7 @@ def released(cluster: Cluster, partitions: Iterable[TopicIdPartition]) -> Decisi
 
 
 def lost_replicas(cluster: Cluster, request: OfflinePartitions) -> Decision[Noted]:
-    """Take out the replicas of a directory that failed; the broker itself goes on."""
+    """Take the replicas of a failed directory out of ISR and lead; the broker itself goes on."""
     try:
         broker = cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
     except ApiError as error:

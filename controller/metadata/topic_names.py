@@ -11,14 +11,14 @@ _ALLOWED: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY
 
 
 def metric_name(name: str) -> str:
-    """Return the name as metrics show it: '.' and '_' are the same there."""
+    """Return the name as metrics show it, in which '.' and '_' are the same."""
     return name.replace(".", "_")
 
 
 def check_topic_name(name: str, existing: Mapping[str, str]) -> None:
-    """ApiError INVALID_TOPIC_EXCEPTION with what is wrong with the name.
+    """Raise ApiError INVALID_TOPIC_EXCEPTION if the name is not allowed.
 
-    `existing` has the topics there are, by their metric names.
+    `existing` has the names of the existing topics by their metric names.
     """
     wrong = None
     if not name:

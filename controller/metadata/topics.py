@@ -1,8 +1,8 @@
-"""Topics come, grow and go: CreateTopics, CreatePartitions, DeleteTopics.
+"""CreateTopics, CreatePartitions and DeleteTopics.
 
-Each topic of a request is decided on its own, and sees those decided before it. The caller gives
-the ids of new topics. A repeated request asks for the same id again, and so recognises the topic
-that it created.
+Each topic of a request is decided independently, after those before it. The caller provides the ids
+of new topics. A repeated request gets the same id again, and so recognises the topic that it
+created.
 """
 
 from collections import Counter
@@ -42,13 +42,13 @@ from .topic_names import check_topic_name, metric_name
 
 @dataclass(slots=True)
 class _Draft:
-    """The records so far, and the load that they bring: later topics of the request see both."""
+    """The records decided so far and the load with them, for the later topics of a request."""
 
     cluster: Cluster
     load: Load
     records: list[r.MetadataRecord] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
-    """Topics there are or will be, by their metric names."""
+    """The names of existing and new topics, by their metric names."""
 
     def check_room(self, count: int) -> None:
         if len(self.records) + count > DECISION_RECORDS_MAX:
@@ -65,9 +65,9 @@ def _draft(cluster: Cluster) -> _Draft:
 def create_topics(
     cluster: Cluster, request: CreateTopicsRequest, id_of: Callable[[str], bytes]
 ) -> Decision[CreateTopicsResponse]:
-    """Create what can be created; `validate_only` answers the same and writes nothing.
+    """Create each topic that can be created; with `validate_only`, write nothing.
 
-    `id_of` gives the id for a name: equal for repeated requests, else never the same.
+    `id_of` returns the id for a name: the same for a repeated request, else always a new one.
     """
     draft = _draft(cluster)
     results: list[CreatableTopicResult] = []
@@ -140,7 +140,7 @@ def _config_of(topic: CreatableTopic) -> dict[str, str]:
 
 
 def _placement(draft: _Draft, topic: CreatableTopic) -> list[tuple[int, ...]]:
-    """The replicas of each partition, chosen or as asked for."""
+    """Return the replicas of each partition, chosen here or as the request assigns them."""
     count, factor = topic.num_partitions, topic.replication_factor
     if topic.assignments:
         if count != -1 or factor != -1:
@@ -161,7 +161,7 @@ def _placement(draft: _Draft, topic: CreatableTopic) -> list[tuple[int, ...]]:
 def _chosen(
     draft: _Draft, existing: Collection[PartitionState], count: int, factor: int
 ) -> list[tuple[int, ...]]:
-    """The replicas of so many partitions more of a topic."""
+    """Choose the replicas of `count` more partitions of a topic."""
     alive = [broker.broker_id for broker in draft.load.brokers]
     if factor < 1:
         detail = f"replication factor {factor}: at least 1 is needed"
@@ -178,7 +178,7 @@ def _chosen(
 def _assigned(
     draft: _Draft, wanted: Sequence[Sequence[int]], factor: int | None
 ) -> list[tuple[int, ...]]:
-    """Check replicas assigned by hand: registered brokers, none twice, as many each, one alive."""
+    """Check replicas that the request assigns: registered brokers, no duplicates, one alive."""
     draft.check_room(len(wanted))
     cluster = draft.cluster
     factor = len(wanted[0]) if factor is None and wanted else factor
@@ -205,7 +205,7 @@ def _assigned(
 def _partitions(
     cluster: Cluster, topic_id: bytes, placed: Sequence[tuple[int, ...]], first: int = 0
 ) -> Iterator[r.PartitionRecord]:
-    """Yield new partitions: every living replica is in sync, as there are no records yet."""
+    """Yield the records of new partitions; their live replicas are in sync, as logs are empty."""
     for index, replicas in enumerate(placed, first):
         isr = tuple(each for each in replicas if cluster.is_active(each))
         leader = isr[0] if isr else NO_LEADER
@@ -228,7 +228,7 @@ def _described(
 def create_partitions(
     cluster: Cluster, request: CreatePartitionsRequest
 ) -> Decision[CreatePartitionsResponse]:
-    """Grow each topic to its new count."""
+    """Add partitions to each topic up to its new count."""
     draft = _draft(cluster)
     results: list[CreatePartitionsTopicResult] = []
     mentions = Counter(topic.name for topic in request.topics)
