@@ -29,7 +29,7 @@ from .eligible_leaders import default_min_isr, on_level_changed
 ON_CHANGE: dict[str, Callable[[Cluster, int], Sequence[MetadataRecord]]] = {
     ELIGIBLE_LEADERS: on_level_changed
 }
-"""For each feature, a function that returns the other records which a new level needs."""
+"""Functions by feature; each returns the other records that a new level needs."""
 NONE = VersionRange(0, 0)
 
 

@@ -53,12 +53,12 @@ class LeaderLeases:
     def __init__(self, lease_ms: int) -> None:
         self.lease_ms = lease_ms
         self._until: dict[int, int] = {}
-        """For each broker id, the time on our clock when its last grant ends; -1 stands for any
+        """The time on our clock when a broker's last grant ends, by broker id; -1 stands for any
         unknown broker."""
         self._leaders: dict[TopicIdPartition, int] = {}
         self._waiting: dict[TopicIdPartition, Waiting] = {}
         self._to_hear: dict[int, int] = {}
-        """For each broker id, the offset of the newest metadata that ended one of its leads."""
+        """The offset of the newest metadata that ended one of a broker's leads, by broker id."""
 
     # Decisions.
 

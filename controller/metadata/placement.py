@@ -64,7 +64,7 @@ class Spread:
         self._count = Count()
         self._in_rack: dict[str | int, int] = {}
         self._behind: dict[tuple[int, int], int] = {}
-        """For (leader, first follower), their number of partitions; the follower succeeds."""
+        """The number of partitions with this (leader, first follower); the follower succeeds."""
         for state in partitions:
             self._note(state.replicas)
 
