@@ -27,7 +27,7 @@ class AlterConfigsResource:
 
 @request(ApiKey.ALTER_CONFIGS, versions="0-2", flexible="2+")
 class AlterConfigsRequest:
-    """Replace configurations, each on its own."""
+    """Replace the whole configuration of each resource independently."""
 
     resources: list[AlterConfigsResource]
     validate_only: Bool = field(default=False)

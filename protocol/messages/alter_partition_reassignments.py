@@ -27,7 +27,7 @@ class AlterPartitionReassignmentsRequest:
 
     timeout_ms: Int32 = field(default=60_000)
     allow_replication_factor_change: Bool = field("1+", default=True)
-    """False: a change of the number of replicas is refused."""
+    """False if a change of the number of replicas must be refused."""
     topics: list[ReassignableTopic]
 
 

@@ -1,4 +1,4 @@
-"""CreatePartitions: more partitions for topics that exist; there is no way back to fewer."""
+"""CreatePartitions: more partitions for existing topics; their number never goes down."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int16, Int32, String, field, nested, request, response
@@ -19,7 +19,7 @@ class CreatePartitionsTopic:
     count: Int32
     """The number of partitions that the topic shall have in all."""
     assignments: list[CreatePartitionsAssignment] | None = field(default=None)
-    """One assignment for each new partition; None: the controller chooses."""
+    """One assignment for each new partition; None if the controller shall choose."""
 
 
 @request(ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+")

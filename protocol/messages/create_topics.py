@@ -5,7 +5,7 @@ from ..schema import Bool, Int8, Int16, Int32, String, Uuid, field, nested, requ
 from ..types import ZERO_UUID
 
 BROKER_DEFAULT = -1
-"""As number of partitions or replication factor: the cluster's configured default."""
+"""Stands for the cluster's default number of partitions or replication factor."""
 
 
 @nested
@@ -30,7 +30,7 @@ class CreatableTopic:
 
     name: String
     num_partitions: Int32 = field(default=BROKER_DEFAULT)
-    """-1: the default, or the number of `assignments`."""
+    """The number, or -1 for the default or if `assignments` are given."""
     replication_factor: Int16 = field(default=BROKER_DEFAULT)
     assignments: list[CreatableReplicaAssignment] = field(default=[])
     """Empty: the controller chooses."""

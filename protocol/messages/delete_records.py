@@ -4,7 +4,7 @@ from ..api import ApiKey
 from ..schema import Int16, Int32, Int64, String, field, nested, request, response
 
 HIGH_WATERMARK = -1
-"""As `offset`: delete every committed record."""
+"""The `offset` that stands for the high watermark: every committed record is deleted."""
 NO_LOW_WATERMARK = -1
 
 

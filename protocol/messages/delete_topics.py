@@ -27,7 +27,7 @@ class DeletableTopicResult:
     """The result for one topic."""
 
     name: String | None = field(nullable="6+")
-    """None when an unknown id was named."""
+    """The topic's name; None if an unknown id was given."""
     topic_id: Uuid = field("6+", default=ZERO_UUID)
     error_code: Int16 = field(default=0)
     error_message: String | None = field("5+", default=None)

@@ -1,4 +1,4 @@
-"""DescribeAcls: who may do what, as far as it matches a filter."""
+"""DescribeAcls: the access control entries that match a filter."""
 
 from ..api import ApiKey
 from ..schema import Int8, Int16, Int32, String, field, nested, request, response

@@ -10,7 +10,7 @@ class ComponentData:
 
     entity_type: String
     match_type: Int8
-    """0: the name is `match`; 1: it is the default; 2: it is anything."""
+    """0 if the name must be `match`, 1 if it must be the default, 2 if any name matches."""
     match: String | None
 
 
@@ -49,7 +49,7 @@ class EntryData:
 
 @response(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 class DescribeClientQuotasResponse:
-    """The entities found; null where there was an error."""
+    """The entities found; None if there was an error."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

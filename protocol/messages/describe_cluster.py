@@ -1,4 +1,4 @@
-"""DescribeCluster: the cluster's id, its nodes and who takes admin requests (KIP-700, KIP-919)."""
+"""DescribeCluster: the cluster's id, nodes and controller (KIP-700, KIP-919)."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int8, Int16, Int32, String, field, nested, request, response

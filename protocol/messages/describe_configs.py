@@ -55,7 +55,7 @@ class DescribeConfigsResource:
     resource_name: String
     """A topic's name; a broker's id, or empty for the default of all brokers."""
     configuration_keys: list[String] | None = field(default=None)
-    """None: all keys."""
+    """The keys to describe; None for all."""
 
 
 @request(ApiKey.DESCRIBE_CONFIGS, versions="1-4", flexible="4+")
@@ -84,7 +84,7 @@ class DescribeConfigsResourceResult:
     value: String | None
     """None when sensitive or unset."""
     read_only: Bool
-    """Not to be changed while the broker runs."""
+    """True if the key cannot be changed while the broker runs."""
     config_source: Int8 = field(default=-1)
     """A ConfigSource."""
     is_sensitive: Bool = field(default=False)

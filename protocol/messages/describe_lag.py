@@ -1,4 +1,4 @@
-"""DescribeLag, ours: what is left to read behind committed offsets, told by the leaders."""
+"""DescribeLag, our own API: leaders report what is left to read after committed offsets."""
 
 from typing import Final
 

@@ -17,7 +17,7 @@ class DescribeLogDirsRequest:
     """Ask one broker for its own directories."""
 
     topics: list[DescribableLogDirTopic] | None
-    """None: all topics."""
+    """The topics to describe; None for all."""
 
 
 @nested
@@ -49,7 +49,7 @@ class DescribeLogDirsResult:
     log_dir: String
     topics: list[DescribeLogDirsTopic] = field(default=[])
     total_bytes: Int64 = field("4+", default=-1)
-    """Bytes of the volume; -1: unknown."""
+    """Bytes of the volume; -1 if unknown."""
     usable_bytes: Int64 = field("4+", default=-1)
     is_cordoned: Bool = field("5+", default=False)
     """True if the directory gets no new replicas (KIP-1066)."""

@@ -27,11 +27,11 @@ class ProducerState:
     producer_epoch: Int32
     last_sequence: Int32 = field(default=-1)
     last_timestamp: Int64 = field(default=-1)
-    """Milliseconds, of its newest batch."""
+    """Timestamp of its newest batch, in milliseconds."""
     coordinator_epoch: Int32
-    """The coordinator's epoch in the newest marker; -1: no marker."""
+    """The coordinator's epoch in the newest marker; -1 if there is none."""
     current_txn_start_offset: Int64 = field(default=-1)
-    """First offset of the open transaction; -1: none is open."""
+    """First offset of the open transaction; -1 if none is open."""
 
 
 @nested

@@ -34,11 +34,11 @@ class ReplicaState:
     replica_id: Int32
     replica_directory_id: Uuid = field("2+", default=ZERO_UUID)
     log_end_offset: Int64
-    """-1: unknown."""
+    """It is -1 if it is unknown."""
     last_fetch_timestamp: Int64 = field("1+", default=-1)
     """The leader's wall clock at the newest fetch, in ms; -1 for the leader, and if unknown."""
     last_caught_up_timestamp: Int64 = field("1+", default=-1)
-    """The wall clock, in ms, when the replica last had the whole log; -1: unknown."""
+    """The wall-clock time, in ms, when the replica last had the whole log; -1 if unknown."""
 
 
 @nested
@@ -49,7 +49,7 @@ class QuorumPartitionData:
     error_code: Int16 = field(default=0)
     error_message: String | None = field("2+", default="")
     leader_id: Int32 = field(default=-1)
-    """-1: no leader is known."""
+    """The leader's id; -1 if none is known."""
     leader_epoch: Int32 = field(default=-1)
     high_watermark: Int64 = field(default=-1)
     current_voters: list[ReplicaState] = field(default=[])

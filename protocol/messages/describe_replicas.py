@@ -1,4 +1,4 @@
-"""DescribeReplicas, ours: how replicas stand, each told by the broker that has it."""
+"""DescribeReplicas, our own API: the state of replicas, each reported by its broker."""
 
 from enum import IntEnum
 from typing import Final
@@ -10,9 +10,9 @@ from ..types import ZERO_UUID
 MOST_REPLICAS: Final = 500
 """Partitions that one request may name: a response of some 300 kB, encoded in one go."""
 MOST_EPOCHS: Final = 32
-"""Leader epochs that are told of each replica."""
+"""The most leader epochs that are reported for each replica."""
 MOST_TRANSACTIONS: Final = 10
-"""Open transactions that are told of each replica."""
+"""The most open transactions that are reported for each replica."""
 
 
 class ReplicaRole(IntEnum):
@@ -49,11 +49,11 @@ class EpochStart:
 
 @nested
 class FollowerState:
-    """A follower, as far as its fetches have told the leader in this leader epoch."""
+    """A follower, as the leader knows it by its fetches in this leader epoch."""
 
     broker_id: Int32
     log_end_offset: Int64 = field(default=-1)
-    """Everything before it has been fetched; -1: the follower has not fetched yet."""
+    """The offset before which all is fetched; -1 if the follower has not fetched yet."""
     held_offset: Int64 = field(default=-1)
     """Everything before it counts as held: under flush.policy=group, what the follower has
     flushed."""
@@ -83,7 +83,7 @@ class PartitionResponse:
     error_code: Int16 = field(default=0)
     role: Int8 = field(default=ReplicaRole.NONE)
     leader_id: Int32 = field(default=-1)
-    """The leader that this broker knows of; -1: none."""
+    """The leader that this broker knows of; -1 if none."""
     leader_epoch: Int32 = field(default=-1)
     log_start_offset: Int64 = field(default=-1)
     log_end_offset: Int64 = field(default=-1)

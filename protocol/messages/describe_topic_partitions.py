@@ -28,7 +28,7 @@ class DescribeTopicPartitionsRequest:
     """Empty: every topic, by name in order."""
     response_partition_limit: Int32 = field(default=2000)
     cursor: Cursor | None = field(default=None)
-    """None: the first page."""
+    """The position to begin at; None for the first page."""
 
 
 @nested
@@ -66,4 +66,4 @@ class DescribeTopicPartitionsResponse:
     throttle_time_ms: Int32 = field(default=0)
     topics: list[DescribeTopicPartitionsResponseTopic]
     next_cursor: Cursor | None = field(default=None)
-    """None: this was the last page."""
+    """The position of the next page; None if this was the last page."""

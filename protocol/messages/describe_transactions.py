@@ -29,7 +29,7 @@ class TransactionState:
     """`Empty`, `Ongoing`, `PrepareCommit`, ..., as Kafka names them."""
     transaction_timeout_ms: Int32 = field(default=0)
     transaction_start_time_ms: Int64 = field(default=-1)
-    """Milliseconds; -1: no transaction is open."""
+    """Milliseconds; -1 if no transaction is open."""
     producer_id: Int64 = field(default=-1)
     producer_epoch: Int16 = field(default=-1)
     topics: list[TopicData] = field(default=[])

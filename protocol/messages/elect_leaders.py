@@ -7,12 +7,12 @@ from ..schema import Int8, Int16, Int32, String, field, nested, request, respons
 
 
 class ElectionType(IntEnum):
-    """Which replicas may win (KIP-460)."""
+    """The replicas that may be elected (KIP-460)."""
 
     PREFERRED = 0
     """The first in the list of replicas, if it is in sync."""
     UNCLEAN = 1
-    """If there is no leader: elect the live replica with the longest log. It may miss records."""
+    """If there is no leader, elect the live replica with the longest log. It may lack records."""
 
 
 @nested
@@ -29,7 +29,7 @@ class ElectLeadersRequest:
 
     election_type: Int8 = field("1+", default=ElectionType.PREFERRED)
     topic_partitions: list[TopicPartitions] | None
-    """None: all partitions there are."""
+    """The partitions to elect leaders of; None for all."""
     timeout_ms: Int32 = field(default=60_000)
 
 

@@ -58,7 +58,7 @@ class FetchPartition:
     """The high watermark that the reader knows; if it is behind, the answer comes at once
     (KIP-1166)."""
     flushed_offset: Int64 = field("12+", default=-1, tag=FLUSHED_OFFSET_TAG)
-    """Our own field: the offset up to which the follower's log is on disk; -1: not stated."""
+    """Our own field: the offset up to which the follower's log is on disk; -1 if not stated."""
 
 
 @nested
@@ -91,10 +91,10 @@ class FetchRequest:
     min_bytes: Int32
     max_bytes: Int32 = field(default=0x7FFF_FFFF)
     isolation_level: Int8 = field(default=0)
-    """0: up to the high watermark, 1: only decided transactions."""
+    """0 reads up to the high watermark, 1 only to the first open transaction."""
     session_id: Int32 = field("7+", default=INVALID_SESSION_ID)
     session_epoch: Int32 = field("7+", default=FINAL_SESSION_EPOCH)
-    """-1: no session, 0: a new session, else the number of this request within the session."""
+    """-1 for no session, 0 for a new one, else the number of this request in the session."""
     topics: list[FetchTopic]
     forgotten_topics_data: list[ForgottenTopic] = field("7+", default=[])
     rack_id: String = field("11+", default="")
@@ -139,7 +139,7 @@ class PartitionData:
     aborted_transactions: list[AbortedTransaction] | None = field(default=None)
     """None unless `isolation_level` is 1."""
     preferred_read_replica: Int32 = field("11+", default=-1)
-    """A nearer replica to read from instead; -1: none (KIP-392)."""
+    """A nearer replica to read from instead; -1 if there is none (KIP-392)."""
     records: Records | None
     """Whole batches; the first may begin before the offset asked for."""
 

@@ -6,7 +6,7 @@ from ..schema import Int16, Int32, Int64, String, field, request, response
 
 @request(ApiKey.INIT_COMMIT_GROUP, versions="0", flexible="0+")
 class InitCommitGroupRequest:
-    """Asked of the coordinator of the transactional id that is called as the group."""
+    """Begin a run of a group, at the coordinator of the group's name as a transactional id."""
 
     group: String
     run: String
@@ -23,4 +23,4 @@ class InitCommitGroupResponse:
     error_message: String | None = field(default=None)
     generation: Int64 = field(default=-1)
     batch_id: Int64 = field(default=-1)
-    """The newest batch that was recorded; -1: none."""
+    """The newest batch that was committed; -1 if none was."""

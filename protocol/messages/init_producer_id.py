@@ -9,9 +9,9 @@ class InitProducerIdRequest:
     """Ask for a producer id, or for the next epoch of the one in use."""
 
     transactional_id: String | None = field(default=None)
-    """None: the producer is idempotent only, and any broker can answer."""
+    """The transactional id; None for an idempotent producer, which any broker can answer."""
     transaction_timeout_ms: Int32
-    """Without meaning where there is no transactional id."""
+    """Ignored if there is no transactional id."""
     producer_id: Int64 = field("3+", default=-1)
     """The one in use, to go on with a higher epoch (KIP-360)."""
     producer_epoch: Int16 = field("3+", default=-1)

@@ -10,7 +10,7 @@ UNKNOWN_MEMBER = ""
 
 @nested
 class JoinGroupRequestProtocol:
-    """A protocol that the member speaks, such as an assignor, and what it says in it."""
+    """A protocol that the member supports, such as an assignor, and its metadata for it."""
 
     name: String
     metadata: Bytes
@@ -23,7 +23,7 @@ class JoinGroupRequest:
     group_id: String
     session_timeout_ms: Int32
     rebalance_timeout_ms: Int32 = field("1+", default=-1)
-    """Milliseconds that a rebalance waits for this member; -1: the session timeout."""
+    """Milliseconds that a rebalance waits for this member; -1 for the session timeout."""
     member_id: String
     """Empty for a new member."""
     group_instance_id: String | None = field("5+", default=None)
@@ -58,7 +58,7 @@ class JoinGroupResponse:
     """None only with an error; before version 7 the empty string stands for None."""
     leader: String = field(default="")
     skip_assignment: Bool = field("9+", default=False)
-    """The leader must keep the assignment there is (KIP-814)."""
+    """True if the leader must keep the present assignment (KIP-814)."""
     member_id: String = field(default="")
     members: list[JoinGroupResponseMember] = field(default=[])
     """Empty for all but the leader."""

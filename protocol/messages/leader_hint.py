@@ -8,7 +8,7 @@ class LeaderIdAndEpoch:
     """The leader this broker knows of."""
 
     leader_id: Int32 = field(default=-1)
-    """-1 when there is none."""
+    """The leader's id; -1 if there is none."""
     leader_epoch: Int32 = field(default=-1)
 
 

@@ -10,7 +10,7 @@ from .describe_configs import ResourceType
 
 @request(ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+")
 class ListConfigResourcesRequest:
-    """Ask for resources of some types; empty: all types."""
+    """Ask for resources of some types; an empty list stands for all types."""
 
     resource_types: list[Int8] = field("1+", default=[])
 

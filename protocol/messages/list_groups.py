@@ -6,7 +6,7 @@ from ..schema import Int16, Int32, String, field, nested, request, response
 
 @request(ApiKey.LIST_GROUPS, versions="0-5", flexible="3+")
 class ListGroupsRequest:
-    """Ask for groups; empty filters let all through."""
+    """Ask for the groups that match the filters; empty filters match all."""
 
     states_filter: list[String] = field("4+", default=[])
     types_filter: list[String] = field("5+", default=[])

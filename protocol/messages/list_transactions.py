@@ -27,7 +27,7 @@ class TransactionState:
 
 @response(ApiKey.LIST_TRANSACTIONS)
 class ListTransactionsResponse:
-    """The ids, and the filters that named no state."""
+    """The transactions found, and the filters that name no known state."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

@@ -20,7 +20,7 @@ class MetadataRequest:
     """Ask for brokers and topics."""
 
     topics: list[MetadataRequestTopic] | None = field(default=None, nullable="1+")
-    """None: every topic; empty: none, except in version 0, where empty means every topic."""
+    """The topics; None for all. An empty list means none, but all in version 0."""
     allow_auto_topic_creation: Bool = field("4+", default=True)
     """Create unknown topics if the broker's auto.create.topics.enable agrees."""
     include_cluster_authorized_operations: Bool = field("8-10", default=False)
@@ -45,7 +45,7 @@ class MetadataResponsePartition:
     """LEADER_NOT_AVAILABLE or LISTENER_NOT_FOUND do not make the other fields wrong."""
     partition_index: Int32
     leader_id: Int32
-    """-1 when there is none."""
+    """The leader's id; -1 if there is none."""
     leader_epoch: Int32 = field("7+", default=-1)
     replica_nodes: list[Int32]
     isr_nodes: list[Int32]

@@ -5,7 +5,7 @@ from ..schema import Int16, Int32, Int64, String, Uuid, field, nested, request, 
 from ..types import ZERO_UUID
 
 NO_GENERATION = -1
-"""With an empty member id: a commit by a client that is no member of the group."""
+"""The generation, with an empty member id, of a client that is no member of the group."""
 
 
 @nested
@@ -15,7 +15,7 @@ class OffsetCommitRequestPartition:
     partition_index: Int32
     committed_offset: Int64
     committed_leader_epoch: Int32 = field("6+", default=-1)
-    """The leader epoch of the last record read; -1: not known."""
+    """The leader epoch of the last record read; -1 if it is not known."""
     committed_metadata: String | None = field(default=None)
     """Text that only the application reads."""
 
@@ -38,7 +38,7 @@ class OffsetCommitRequest:
     member_id: String = field(default="")
     group_instance_id: String | None = field("7+", default=None)
     retention_time_ms: Int64 = field("2-4", default=-1)
-    """Milliseconds; -1: the broker's retention applies."""
+    """Milliseconds; -1 if the broker's retention applies."""
     topics: list[OffsetCommitRequestTopic]
 
 

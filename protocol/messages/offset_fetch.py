@@ -26,7 +26,7 @@ class OffsetFetchRequestGroup:
     member_epoch: Int32 = field("9+", default=-1)
     """The epoch of a member by KIP-848; -1 otherwise."""
     topics: list[OffsetFetchRequestTopics] | None = field(default=None)
-    """None: everything committed."""
+    """The topics to read; None for all committed offsets."""
 
 
 @request(ApiKey.OFFSET_FETCH, versions="1-10", flexible="6+")
@@ -35,7 +35,7 @@ class OffsetFetchRequest:
 
     group_id: String = field("0-7", default="")
     topics: list[OffsetFetchRequestTopics] | None = field("0-7", nullable="2-7", default=[])
-    """None: everything committed."""
+    """The topics to read; None for all committed offsets."""
     groups: list[OffsetFetchRequestGroup] = field("8+", default=[])
     require_stable: Bool = field("7+", default=False)
     """UNSTABLE_OFFSET_COMMIT where a transaction is about to change the offset (KIP-447)."""

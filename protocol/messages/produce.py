@@ -36,7 +36,7 @@ class ProduceRequest:
 
     transactional_id: String | None = field(default=None)
     acks: Int16
-    """-1: every in-sync replica, 1: the leader, 0: answer nothing."""
+    """-1 waits for every in-sync replica, 1 for the leader; 0 asks for no answer."""
     timeout_ms: Int32
     """Milliseconds that acks=-1 may wait for the replicas."""
     topic_data: list[TopicProduceData]

@@ -21,9 +21,9 @@ class SyncGroupRequest:
     member_id: String
     group_instance_id: String | None = field("3+", default=None)
     protocol_type: String | None = field("5+", default=None)
-    """None: no check."""
+    """It is checked against the group's; None is not checked."""
     protocol_name: String | None = field("5+", default=None)
-    """None: no check."""
+    """It is checked against the group's; None is not checked."""
     assignments: list[SyncGroupRequestAssignment] = field(default=[])
 
 
