@@ -12,7 +12,7 @@ import minikafka
 def write(folder: Path) -> None:
     """Write a page each for `minikafka` and `minikafka.aio`, and an index, into the folder.
 
-    Raises ModuleNotFoundError if pdoc is not installed: it comes with the extra `docs`.
+    Raise ModuleNotFoundError if pdoc, which comes with the extra `docs`, is not installed.
     """
     import pdoc
 

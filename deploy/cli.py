@@ -1,7 +1,8 @@
 """The `minikafka` command: a table of commands, each imported when it is called.
 
-Owns how errors reach the terminal: one line on standard error, exit code 2 for what was asked
-wrongly, 1 for what went wrong. A command or group that needs more words answers none with its help.
+An error is printed as one line on standard error. The exit code is 2 for wrong arguments or
+settings, and 1 for other failures. A command or group called without the arguments that it needs
+prints its help.
 """
 
 import importlib

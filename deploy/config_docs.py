@@ -1,4 +1,4 @@
-"""docs/config.md, read off the configuration tables: no key is described twice.
+"""Generates docs/config.md from the configuration tables.
 
 python -m minikafka.deploy.config_docs > docs/config.md
 """
@@ -47,7 +47,7 @@ TABLES: Final = {
 
 
 def page() -> str:
-    """Write the whole page as text."""
+    """Return the whole page as text."""
     lines = [INTRODUCTION]
     for title, table in TABLES.items():
         lines += [f"## {title}", "", "| key | default | allowed | what it brings about |"]

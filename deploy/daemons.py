@@ -1,8 +1,8 @@
 """Starts daemons, signals them, and reports when they are ready or have ended.
 
-A process of its own, the nursery (nursery.py), forks the daemons on request; this module is the
-client of that process. Calls block, for a single thread. A wait for a daemon takes a timeout; the
-request to start one has none, but fails if the nursery ends. It knows nothing of clusters.
+The nursery (nursery.py), a fork server in a process of its own, forks the daemons on request; this
+module is its client. Calls block and are for a single thread. A wait for a daemon takes a timeout;
+the request to start one has none, but fails if the nursery ends.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ TITLE_ROOM = " " * 240
 LOG_LINE_MAX_BYTES = 4096
 AFTER_SIGKILL_SECONDS = 5.0
 LOG_PREFIX = re.compile(r"^[\d-]+ [\d:.]+ [A-Z]+ [\w.]+: ")
-"""The time, level and logger at the start of a line, which nobody needs who reads it live."""
+"""The time, level and logger at the start of a line, which `last_words` removes."""
 
 
 class DaemonFailed(MinikafkaError):
-    """A daemon ended, or did not do in time what it was asked; exit with its `exit_code`."""
+    """A daemon ended or could not be started; `exit_code` is the one to exit with."""
 
     def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """A daemon ended. Status as in subprocess: exit code, or minus the signal."""
+    """The end of a daemon. The status is its exit code, or minus the signal that killed it."""
 
     name: str
     pid: int
@@ -68,13 +68,13 @@ class Exited:
 
 
 class Daemon:
-    """One started process, held by its pidfd: a reused process id cannot be hit."""
+    """One started process, held by its pidfd, so that no process with a reused id is signalled."""
 
     def __init__(self, name: str, pid: int, ready_fd: int, log_path: Path, log_start: int) -> None:
         self.name = name
         self.pid = pid
         self.listeners: dict[str, list[Any]] = {}
-        """Listener name -> [host, port], known once it is ready."""
+        """[host, port] by listener name, known once the daemon is ready."""
         self.exited: Exited | None = None
         self._pidfd = os.pidfd_open(pid)
         self._ready_fd = ready_fd
@@ -89,7 +89,7 @@ class Daemon:
                 signal.pidfd_send_signal(self._pidfd, number)
 
     def read_ready(self, timeout_seconds: float) -> bool:
-        """Wait for the line that says it accepts connections; False if it has not come yet."""
+        """Wait for the daemon's report that it accepts connections; False if none came in time."""
         deadline = monotonic() + timeout_seconds
         while self._ready_fd >= 0:
             left_ms = int(max(0.0, deadline - monotonic()) * 1000)
@@ -107,7 +107,7 @@ class Daemon:
         return True
 
     def last_words(self) -> str:
-        """The last line that it logged since this start, without its time and level."""
+        """Return the last line that it logged since this start, without its time and level."""
         with self._log_path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)
             log.seek(max(self._log_start, size - LOG_LINE_MAX_BYTES))
@@ -116,13 +116,13 @@ class Daemon:
         return LOG_PREFIX.sub("", last)
 
     def on_exited(self, exited: Exited) -> None:
-        """Note the end and let go of the descriptors."""
+        """Note the daemon's end and close its pidfd."""
         self.exited = exited
         os.close(self._pidfd)
         self._pidfd = -1
 
     def close(self) -> None:
-        """Let go of the descriptors."""
+        """Close the descriptors."""
         for fd in (self._pidfd, self._ready_fd):
             if fd >= 0:
                 os.close(fd)
@@ -130,10 +130,10 @@ class Daemon:
 
 
 class Daemons:
-    """Starts daemons through one nursery and keeps the pipe whose end is their end."""
+    """Starts daemons through one nursery; they end when this process or its pipe to them does."""
 
     def __init__(self, *, first: Program, inherit: Sequence[int] = ()) -> None:
-        """Start the nursery, which begins at once to load the program to be started first."""
+        """Start the nursery, which at once loads the program `first`."""
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lifeline_read, self._lifeline_write = os.pipe()
         self._running: dict[str, Daemon] = {}
@@ -149,7 +149,7 @@ class Daemons:
             )
 
     def remove_in_the_end(self, directory: Path) -> None:
-        """Let the nursery remove the directory after the last daemon, whatever happens to us."""
+        """Let the nursery remove the directory after the last daemon, even if we are killed."""
         self._ask({"remove": str(directory)})
 
     def start(
@@ -161,7 +161,7 @@ class Daemons:
         log: Path,
         last: bool = False,
     ) -> Daemon:
-        """Start a daemon. One of the `last` stage outlives the others when we are killed."""
+        """Start a daemon. If we are killed, daemons with `last` are stopped after the others."""
         ready_read, ready_write = os.pipe()
         log_start = log.stat().st_size if log.exists() else 0
         argv = [program.command, *arguments]
@@ -182,7 +182,7 @@ class Daemons:
         return daemon
 
     def exits(self, timeout_seconds: float) -> list[Exited]:
-        """Wait for daemons to end; returns at the first, or with nothing after the time."""
+        """Wait until a daemon ends; return those that ended, or nothing after the timeout."""
         timeout_ms = 0 if self._exits else max(0, int(timeout_seconds * 1000))
         while select_readable(self._socket.fileno(), timeout_ms):
             self._note(self._receive(1.0))
@@ -191,7 +191,7 @@ class Daemons:
         return exits
 
     def wait(self, daemon: Daemon, timeout_seconds: float) -> Exited | None:
-        """Wait for this daemon's end; None if it still runs after the time."""
+        """Wait for this daemon's end; None if it still runs after the timeout."""
         deadline = monotonic() + timeout_seconds
         kept: list[Exited] = []
         while daemon.exited is None:
@@ -203,7 +203,7 @@ class Daemons:
         return daemon.exited
 
     def stop(self, daemons: Sequence[Daemon], timeout_seconds: float) -> list[Daemon]:
-        """SIGTERM, then SIGKILL after the time; returns those that had to be killed."""
+        """Send SIGTERM, and SIGKILL after the timeout; return the daemons that were killed."""
         for daemon in daemons:
             daemon.signal(signal.SIGTERM)
         deadline = monotonic() + timeout_seconds
@@ -251,7 +251,7 @@ class Daemons:
 
 
 def select_readable(fd: int, timeout_ms: int) -> bool:
-    """Wait until the descriptor can be read or is at its end."""
+    """Wait until the descriptor can be read or is at its end; False after the timeout."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(timeout_ms))

@@ -1,6 +1,6 @@
-"""The files of a local cluster: one directory a node, its properties file, its data.
+"""The files of a local cluster: a directory for each node with its properties, data and log.
 
-Writes the files of a new cluster and reads those of an existing one; starts nothing.
+This module writes the files of a new cluster and reads those of an existing one.
 
   DIR/controller-3001/controller.properties   DIR/controller-3001/data/   DIR/controller-3001/log
   DIR/broker-1/server.properties              DIR/broker-1/data/          DIR/broker-1/log
@@ -84,9 +84,9 @@ class Layout:
     def plan(
         cls, directory: Path, brokers: int, controllers: int, port: int, *, metrics: bool = False
     ) -> Self:
-        """Give every node an id and a port: `port` and its successors, or free ones for 0.
+        """Give every node an id and a port: `port` and its successors, or free ones if it is 0.
 
-        The ports at which they serve `metrics`, if they do, come after those, in the same order.
+        With `metrics`, the ports of their metrics come after those, in the same order.
         """
         nodes = brokers + controllers
         count = 2 * nodes if metrics else nodes
@@ -109,7 +109,7 @@ class Layout:
 
     @classmethod
     def read(cls, directory: Path) -> Self | None:
-        """Find the cluster that lives in the directory, None if there is none."""
+        """Read the layout of the cluster in the directory; None if there is none."""
         found = [
             [
                 _read_node(role, path)
@@ -128,7 +128,7 @@ class Layout:
         return cls(controllers, brokers)
 
     def write(self, broker: Mapping[str, str], controller: Mapping[str, str]) -> None:
-        """Write the properties files of a new cluster, the given keys over the usual ones."""
+        """Write the properties files of a new cluster; the given keys replace default ones."""
         for node in self.nodes:
             given = broker if node.role == "broker" else controller
             write_properties(node, {**self._defaults(node), **given})
@@ -155,7 +155,7 @@ class Layout:
 
 
 def write_properties(node: Node, properties: Mapping[str, str]) -> None:
-    """Write the node's properties file; it appears whole or not at all."""
+    """Write the node's properties file, which appears whole or not at all."""
     node.directory.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{key}={value}\n" for key, value in properties.items())
     unfinished = node.properties_path.with_suffix(".new")
@@ -169,10 +169,10 @@ def read_properties(node: Node) -> dict[str, str]:
 
 
 def moved_data(node: Node, properties: Mapping[str, str]) -> dict[str, str]:
-    """The log.dirs of a node whose directory was moved or copied, else nothing.
+    """Return the new log.dirs if the node's directory was moved or copied, else nothing.
 
-    A path that the launcher wrote elsewhere must not be followed: it is another cluster's data,
-    or an empty directory that would be taken for a lost one.
+    The old path must not be used any more: it holds another cluster's data, or nothing, which
+    would look like a lost disk.
     """
     written = properties.get("log.dirs", "")
     here = str(node.data_path)
@@ -197,8 +197,8 @@ def _read_node(role: Role, path: Path) -> Node:
 def free_ports(count: int) -> list[int]:
     """Find ports that are free for TCP and UDP on this machine.
 
-    They lie below the range from which the kernel takes ports for outgoing connections: else a
-    client could hold a broker's port at the moment when the broker is restarted.
+    They lie below the range from which the kernel takes ports for outgoing connections, because a
+    client could otherwise hold a broker's port while the broker is restarted.
     """
     range_path = Path("/proc/sys/net/ipv4/ip_local_port_range")
     ceiling = int(range_path.read_text().split()[0]) if range_path.exists() else 32_768

@@ -1,8 +1,8 @@
 """A cluster of real processes on this machine, for `minikafka up`, tests, the bench and examples.
 
-Owns the order of starting and stopping and the cluster's directory. Blocking: call it from a
-thread where an event loop must go on. Whatever happens to the process that holds it, the daemons
-end and a temporary directory is removed (see daemons.py and nursery.py).
+It owns the cluster's directory and the order of starting and stopping. Its calls block: beside an
+event loop, call them from a thread. Even if the process that holds the cluster is killed, the
+daemons end and a temporary directory is removed (see daemons.py and nursery.py).
 
     with LocalCluster(brokers=3) as cluster:
         producer = Producer(bootstrap_servers=cluster.bootstrap)
@@ -52,11 +52,11 @@ class LocalCluster:
         programs: Mapping[str, Program] = PROGRAMS,
         probe: Probe | None = None,
     ) -> None:
-        """Say what the cluster is to be; nothing is touched before `start`.
+        """Describe the cluster; no file or process is touched before `start` or `launch`.
 
-        Without a directory: a temporary one, removed in the end. An existing cluster is reopened
-        as it is, the given configuration laid over its files. Port 0 picks free ports. A new
-        cluster has 3 brokers and 1 controller unless told, and serves no metrics.
+        Without a directory, a temporary one is used and removed in the end. An existing cluster is
+        reopened, and the given configuration is written over its files. Port 0 picks free ports. A
+        new cluster has 3 brokers and 1 controller by default, and serves no metrics.
         """
         self.directory = Path(directory).absolute() if directory is not None else None
         self._wanted = {"broker": brokers, "controller": controllers}
@@ -106,9 +106,9 @@ class LocalCluster:
             self._start_node(node)
 
     def wait_until_ready(self, timeout_seconds: float = 30.0) -> None:
-        """Wait until every running daemon accepts and every broker sees every running broker.
+        """Wait until all running daemons accept connections and brokers see each other unfenced.
 
-        NotReadyInTime after the time: it may be called again. DaemonFailed where one ended.
+        NotReadyInTime after the timeout: it may be called again. DaemonFailed if a daemon ended.
         """
         deadline = time.monotonic() + timeout_seconds
         nodes = [node for node in self.layout.nodes if self.is_running(node.name)]
@@ -124,7 +124,7 @@ class LocalCluster:
                 time.sleep(PROBE_PAUSE_SECONDS)
 
     def stop(self, timeout_seconds: float = STOP_SECONDS) -> list[str]:
-        """Stop brokers, then controllers, then clean up; names those that had to be killed."""
+        """Stop brokers, then controllers, then clean up; return the names of those killed."""
         killed: list[str] = []
         if self._daemons is not None:
             try:
@@ -148,7 +148,7 @@ class LocalCluster:
         return killed
 
     def kill(self, node: str | int, number: int = signal.SIGKILL) -> None:
-        """Send a signal (to broker 1, for 1); after SIGKILL wait until the process is gone."""
+        """Send a signal to a node; a number names a broker. After SIGKILL, wait for its end."""
         name = self.node(node).name
         daemon = self._running[name]
         daemon.signal(number)
@@ -156,7 +156,7 @@ class LocalCluster:
             self._owned().wait(daemon, STOP_SECONDS)
 
     def stop_node(self, node: str | int, timeout_seconds: float = STOP_SECONDS) -> Exited:
-        """Stop one daemon with SIGTERM and wait for its end (SIGKILL after the time)."""
+        """Stop one daemon with SIGTERM and wait for its end; send SIGKILL after the timeout."""
         daemon = self._running[self.node(node).name]
         if daemon.exited is None:
             self._owned().stop([daemon], timeout_seconds)
@@ -164,7 +164,7 @@ class LocalCluster:
         return daemon.exited
 
     def restart(self, node: str | int, timeout_seconds: float = 30.0, *, wait: bool = True) -> int:
-        """Start a daemon that ended, wait until it accepts connections; returns its process id."""
+        """Start a daemon that ended; wait until it accepts connections; return its process id."""
         found = self.node(node)
         if self.is_running(found.name):
             raise ConfigError("node", found.name, "still runs")
@@ -174,7 +174,7 @@ class LocalCluster:
         return pid
 
     def exits(self, timeout_seconds: float) -> list[Exited]:
-        """Wait for daemons that end by themselves; returns at the first, or after the time."""
+        """Wait until a daemon ends by itself; return those that ended, or nothing in time."""
         return self._owned().exits(timeout_seconds)
 
     @property
@@ -200,12 +200,12 @@ class LocalCluster:
         return next(node for node in self.layout.nodes if node.name == name)
 
     def is_running(self, node: str | int) -> bool:
-        """Tell whether the daemon was started and has not ended, as far as is known."""
+        """True if the daemon was started and no end of it has been reported yet."""
         daemon = self._running.get(self.node(node).name)
         return daemon is not None and daemon.exited is None
 
     def last_words(self, node: str | int) -> str:
-        """The last line that the daemon logged since its latest start."""
+        """Return the last line that the daemon logged since its latest start."""
         return self._running[self.node(node).name].last_words()
 
     def _open_layout(self, directory: Path) -> Layout:
@@ -265,7 +265,7 @@ class LocalCluster:
         return self._load_probe()(node.host, node.port, PROBE_SECONDS)
 
     def _load_probe(self) -> Probe:
-        """Import the codec. Asked first while the nursery imports too, on another core."""
+        """Return the probe; its first use imports the codec while the nursery imports, too."""
         if self._probe is None:
             from .probe import unfenced_brokers
 
@@ -279,9 +279,9 @@ class LocalCluster:
 
 
 def _lock(directory: Path) -> int:
-    """Hold the directory against another launcher; the nursery keeps the lock as long as we do.
+    """Lock the directory against other launchers; the nursery holds the lock with us.
 
-    The daemons of a launcher that was killed need a moment to end: wait for them.
+    Wait for the daemons of a killed launcher, which need a moment to end.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""docs/metrics.md, read off a cluster that is scraped: no metric is described twice.
+"""Generates docs/metrics.md from a scrape of a small cluster.
 
 python -m minikafka.deploy.metrics_docs > docs/metrics.md
 """
@@ -32,7 +32,7 @@ _LABEL: Final = re.compile(r'(\w+)="')
 
 @dataclass(slots=True)
 class Metric:
-    """One family as it was told."""
+    """One family of metrics, as a daemon reported it."""
 
     help: str
     kind: str = ""
@@ -53,7 +53,7 @@ def read(text: str, metrics: dict[str, Metric]) -> None:
 
 
 def page() -> str:
-    """Run a small cluster, use it, and write what its daemons tell as a page."""
+    """Run a small cluster, use it, and return a page with the metrics of its daemons."""
     brokers: dict[str, Metric] = {}
     controllers: dict[str, Metric] = {}
     with LocalCluster(brokers=2, controllers=3, metrics=True) as cluster:

@@ -1,4 +1,4 @@
-"""The process that starts daemons: it imports their code once and forks each of them from there.
+"""The nursery, a fork server: it imports the daemons' code once and forks each daemon from there.
 
 Four interpreters that each import everything cost two cores most of a second; a fork costs
 milliseconds and shares the pages of the code. No event loop and no thread exists here before a
@@ -6,7 +6,7 @@ fork. The nursery also waits for the daemons: it reports each exit. When its own
 every daemon, those of the last stage last, and removes a temporary directory. It never restarts
 anything.
 
-Talk on the socket to the owner, one JSON object a datagram:
+Messages on the socket to the owner, one JSON object for each datagram:
   owner    {"start": name, "program": "module:function", "argv": [...], "log": path, "last": bool}
            with two descriptors: the read end of the lifeline, the write end of the ready pipe
            {"remove": path}     remove this directory in the end
@@ -47,7 +47,7 @@ class Child:
 
 
 class Nursery:
-    """Forks on request, reaps, reports; `serve` returns in the parent and in each child."""
+    """Forks daemons on request and reports their ends; `serve` returns in parent and child."""
 
     def __init__(self, owner: socket.socket) -> None:
         self._owner = owner
@@ -58,7 +58,7 @@ class Nursery:
         self._lifeline = os.pipe()
 
     def serve(self) -> Main | None:
-        """Serve until the owner is gone (None), or return what a forked child is to run."""
+        """Serve requests. Return None once the owner is gone; in a child, its main function."""
         while True:
             for fd in self._wait(None):
                 if fd == self._owner.fileno():
@@ -156,7 +156,7 @@ def _load(program: str) -> Main:
 
 
 def _become_daemon(request: dict[str, Any], keep: tuple[int, int]) -> None:
-    """Own session, own log, no descriptor but the two it was given."""
+    """Give the child its own session and log, and close all descriptors but `keep`."""
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -177,7 +177,7 @@ def _become_daemon(request: dict[str, Any], keep: tuple[int, int]) -> None:
 
 
 def _set_title(title: str) -> None:
-    """Show the daemon's own command in `ps`: argv's bytes are ours to write, up to their length."""
+    """Show the daemon's own command in `ps`, by overwriting the process's argv in place."""
     import ctypes
 
     with open("/proc/self/stat", "rb") as stat:
@@ -193,7 +193,7 @@ def _set_title(title: str) -> None:
 def main() -> None:
     """Run `python -m minikafka.deploy.nursery SOCKET-FD TITLE PADDING [PROGRAM]`.
 
-    The program is loaded before anybody asks for it.
+    The program is loaded at once, before a request to start it.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -1,6 +1,6 @@
-"""Asks a broker who is there, with one blocking request and no event loop.
+"""Asks a broker which brokers are alive, with one blocking request and no event loop.
 
-For the launcher only: `up` must say `ready` without paying for the client library.
+Only the launcher uses it, so that `up` need not import the client library.
 """
 
 import socket
@@ -14,7 +14,7 @@ CLIENT_ID = "minikafka-up"
 
 
 def unfenced_brokers(host: str, port: int, timeout_seconds: float) -> frozenset[int]:
-    """Ask this broker which brokers are alive; nobody if it does not answer."""
+    """Ask this broker which brokers are unfenced; an empty set if it does not answer."""
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     try:
         with socket.create_connection((host, port), timeout=timeout_seconds) as connection:

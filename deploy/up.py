@@ -1,7 +1,7 @@
 """`minikafka up`: a local cluster in the foreground, until Ctrl-C or SIGTERM.
 
-Owns the talk with the terminal and what happens when a daemon dies; the cluster itself is
-LocalCluster's. Standard output carries the one `ready` line and nothing else.
+This module handles the terminal and the death of a daemon; `LocalCluster` runs the cluster.
+Standard output carries only the one `ready` line.
 """
 
 import signal
@@ -130,7 +130,7 @@ def _run(cluster: LocalCluster, restart: bool, console_port: int | None) -> NoRe
 
 
 def _wait_until_ready(cluster: LocalCluster, deadline: float) -> None:
-    """Wait for the cluster, and say now and then what it waits for: recovery may take long."""
+    """Wait for the cluster, and report now and then what is not ready: recovery may take long."""
     while True:
         try:
             return cluster.wait_until_ready(PROGRESS_SECONDS)
@@ -181,7 +181,7 @@ def _on_signals(action: object) -> None:
 
 
 def _ask_to_stop(number: int, frame: FrameType | None) -> NoReturn:
-    """Raise StopAsked, and ignore signals until the code that stops listens again."""
+    """Raise StopAsked, and ignore signals until `_stop` handles them again."""
     _on_signals(signal.SIG_IGN)
     raise StopAsked
 

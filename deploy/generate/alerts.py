@@ -11,11 +11,11 @@ from ...runtime.metrics import labels
 from .yaml_text import text_of
 
 LOOP_DELAY_MS: Final = 200
-"""A loop that is often so late answers nobody in time; a controller takes 1.8 s for a death."""
+"""Delay of an event loop, in ms, beyond which its daemon answers too late."""
 MEMORY_SHARE: Final = 0.9
-"""Beyond 1 whoever holds the memory is paused or closed."""
+"""Share of a memory bound from which to warn; at 1, connections are paused or closed."""
 SPACE_SHARE: Final = 0.15
-"""A disk that is full takes its data directory offline."""
+"""Share of a disk below which to warn; a full disk takes its data directory offline."""
 
 _CONTROLLER: Final = "kafka_controller_kafkacontroller_"
 _REPLICAS: Final = "kafka_server_replicamanager_"
@@ -73,7 +73,7 @@ def rules(job: str, patience: Patience, runbook_url: str) -> str:
 
 
 def alerts(job: str, patience: Patience) -> Iterator[Alert]:
-    """Give the alerts about one cluster, from the whole of it to its readers."""
+    """Yield the alerts about one cluster, by subject."""
     here = labels(job=job)
     yield from _of_the_cluster(here)
     yield from _of_replicas(here)

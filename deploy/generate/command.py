@@ -1,6 +1,6 @@
 """`minikafka generate`: files for Prometheus and Grafana, to a file or to standard output.
 
-Owns flags and where the text goes. Asks no cluster anything.
+This module has the flags and writes the text. It connects to no cluster.
 """
 
 import re

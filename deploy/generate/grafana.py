@@ -73,7 +73,7 @@ def _variable(name: str, label: str, query: str) -> dict[str, Any]:
 
 
 def _placed() -> Iterator[dict[str, Any]]:
-    """Give the panels from left to right and top to bottom, numbered."""
+    """Yield the panels from left to right and top to bottom, numbered."""
     top = number = 0
     for title, panels in ROWS:
         number += 1

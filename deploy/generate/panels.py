@@ -20,7 +20,7 @@ _RAFT: Final = "kafka_server_raft_metrics_"
 Query = tuple[str, str]
 """An expression of PromQL, and the name of each of its series."""
 Colors = tuple[tuple[int | None, str], ...]
-"""The colour from each value on; the first begins nowhere."""
+"""The colours, each with the value from which it applies; None stands for no lower bound."""
 
 _PLAIN: Final[Colors] = ((None, "blue"),)
 _BAD_FROM_ONE: Final[Colors] = ((None, "green"), (1, "red"))
@@ -28,7 +28,7 @@ _ONLY_ONE: Final[Colors] = ((None, "red"), (1, "green"), (2, "red"))
 
 
 class Panel(NamedTuple):
-    """A graph; a single number where it has colours."""
+    """A graph; if it has colours, a single number."""
 
     title: str
     unit: str
@@ -38,7 +38,7 @@ class Panel(NamedTuple):
 
     @property
     def is_stat(self) -> bool:
-        """Whether it shows one number of now."""
+        """True if the panel shows one present number instead of a graph."""
         return bool(self.colors)
 
 
@@ -55,7 +55,7 @@ def _traffic(title: str, unit: str, name: str) -> Panel:
 
 
 def _quantiles(title: str, name: str, by: str) -> Panel:
-    """The slowest of all series that share the labels `by`."""
+    """Make a panel of the slowest of all series that share the labels `by`."""
     legend = " ".join(f"{{{{{label.strip()}}}}}" for label in by.split(","))
     return Panel(
         title,
@@ -71,7 +71,7 @@ def _quantiles(title: str, name: str, by: str) -> Panel:
 
 
 def _times(title: str, request: str) -> Panel:
-    """How long requests of one kind take, and for how much of that they wait for others."""
+    """Make a panel of how long requests of one kind take, and how long they wait for others."""
     return Panel(
         title,
         "ms",

@@ -21,7 +21,7 @@ class Target:
     address: str
     """Its metrics listener as HOST:PORT."""
     kind: str = ""
-    """`broker` or `controller`; empty where nobody said."""
+    """`broker` or `controller`; empty if it is not known."""
     node_id: str = ""
 
 

@@ -1,4 +1,4 @@
-"""YAML as people write it: blocks, two spaces, and quotes where a scalar needs them.
+"""Writes YAML in block style, with two spaces, and quotes only if a scalar needs them.
 
 Pure. Source: YAML 1.2, of which a JSON string is a double-quoted scalar.
 """
