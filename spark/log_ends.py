@@ -113,7 +113,7 @@ class LogEnds:
 
 
 def _leaders(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, int]:
-    """Return the leader of each partition; topics that do not exist are left out."""
+    """Return the leaders of partitions that have one; skip topics with an error."""
     names = list(topics)
     try:
         described = admin.describe_topics(names)

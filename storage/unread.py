@@ -20,7 +20,7 @@ from .segment import Segment
 _CHUNK: Final = 4096
 _COLD_CHUNK: Final = 1 << 16
 _COLD_COST: Final = 20
-"""The number of headers that one read of the disk counts as, toward the limit."""
+"""One read of the disk counts as this many headers of the limit."""
 
 Aborted = dict[int, list[tuple[int, int]]]
 """First and last offsets of aborted transactions, by producer id."""
@@ -37,8 +37,7 @@ class Unread(NamedTuple):
     """Timestamp of the first unread batch that counts, in ms since the epoch; -1 if there is
     none."""
     is_estimated: bool
-    """True if not all of it was walked, or if the first batch of a compacted log was partly
-    read."""
+    """True if not all of it was walked, or if its first batch was partly read and has gaps."""
 
 
 NOTHING_UNREAD: Final = Unread(0, 0, -1, False)

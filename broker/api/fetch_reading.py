@@ -76,7 +76,7 @@ class Reading:
         """True if an answer, such as an error, must be sent without waiting for more data."""
 
     def read_all(self) -> None:
-        """Read every partition, in order; beyond the byte limit without any records."""
+        """Read all partitions in order; past the byte limit, answer without records."""
         now_ms = self._edge.runtime.monotonic_ms()
         for place in range(len(self.partitions)):
             self.answers.append(self._read(place, now_ms))

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ShardCare(Generic[S]):
-    """The callbacks by which a coordinator makes states and follows its shards."""
+    """A coordinator's callbacks: for a new state, a loaded or unloaded shard."""
 
     make_state: Callable[[], S]
     """Returns a new empty state for a partition."""

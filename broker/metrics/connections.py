@@ -1,4 +1,4 @@
-"""The connections of clients, and the memory that they hold."""
+"""Metrics of connections and of the memory that they hold."""
 
 from collections import Counter
 from collections.abc import Iterator

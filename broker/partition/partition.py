@@ -7,7 +7,7 @@ the fetches that wait. Other modules hold functions on a partition: `reading` re
 carries out a leader's effects, and `replication.following` those of a follower.
 
 It never waits: for a cold page or a commit it returns an object that the caller can wait for.
-Appends are staged and written together; any other operation first writes the staged batches.
+Appends are staged and written together; reads and new metadata first write what is staged.
 
     role               leader       follower     what changes it
     NoRole             None         None         the first metadata

@@ -37,7 +37,7 @@ Payload = Callable[[int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The number of records to send, the rate, and the form of the report."""
+    """What to send, at which rate, and how often to report."""
 
     topic: str
     count: int

@@ -1,22 +1,22 @@
 """The builder of every record that changes a partition; it also holds the election.
 
 Its steps: (1) complete a reassignment whose new replicas are in sync; (2) make replicas that left
-the ISR safely eligible to lead (KIP-966); (3) elect; (4) derive the ISR and the eligible leaders
-after the election; (5) make the record. When it is replayed, the partition epoch grows, and so does
-the leader epoch if the leader field is set. The field is set, even to the same leader, when a
-reassignment completes or a replica leaves.
+the ISR eligible to lead, except emptied ones (KIP-966); (3) elect, but nobody new while the old
+leader's lease lasts; (4) derive ISR and eligible leaders; (5) make the record. Replayed, it raises
+the partition epoch, and the leader epoch if it sets `leader`. It sets even the same leader when
+a reassignment completes or a replica leaves.
 
-    valid(r)  may lead, and is in the wanted ISR or, if that is empty, an eligible leader
+    valid(r)  may lead (or stay leader) and is in the wanted ISR or, if that is empty, eligible
     elect     the first replica, if the preferred leader is to be elected and it is valid
               else the present leader, if valid; else the first valid replica
-              else the replica with the longest log, if known: the ISR is this one, recovering
+              else the replica with the longest log, if known, as the whole ISR
               else nobody. The search for the longest log begins (`electing`) if an unclean election
               is allowed, or if nobody is in sync or eligible and all last known replicas are back
 
 Without eligible leaders (feature level 0) the ISR never becomes empty: its last member stays, and
 the partition is leaderless until it is back. If that replica's disk was replaced, its copy is gone:
-electing it would make the others drop their records too. `directories` notes where the copy was;
-while they are missing there is no leader, unless an unclean one is allowed.
+electing it would make the others drop their records too. `directories` names the disks that held
+the copy; while they are missing, only an unclean election is possible.
 """
 
 from dataclasses import dataclass

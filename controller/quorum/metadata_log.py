@@ -187,7 +187,7 @@ class MetadataLog:
         self._log.append(batches)
 
     async def flush(self) -> None:
-        """Put all appended records on stable storage, unless they are cut off meanwhile."""
+        """Make all appended records stable, unless the log is cut meanwhile."""
         end_offset, cuts = self.end_offset, self._cuts
         await self._log.flush()
         if cuts == self._cuts:

@@ -34,7 +34,7 @@ class TopicRequest:
 
 @request(ApiKey.DESCRIBE_REPLICAS, versions="0", flexible="0+")
 class DescribeReplicasRequest:
-    """Ask a broker for the replicas that it has of at most MOST_REPLICAS partitions."""
+    """Ask a broker for its replicas of these partitions, at most MOST_REPLICAS."""
 
     topics: list[TopicRequest]
 

@@ -1,4 +1,4 @@
-"""Settings of the transaction coordinator, under Kafka's keys. Values only."""
+"""Settings of the transaction coordinator, most under Kafka's keys."""
 
 from ....runtime.config import INT32_MAX, MiB, config_table, setting
 
