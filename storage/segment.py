@@ -81,8 +81,7 @@ class Segment(SegmentFile):
         self.first_timestamp = -1
         """The greatest timestamp of the first batch, in ms, from which segment.ms counts."""
         self.seen_ms = 0
-        """Wall time, in ms, when the segment was created or loaded; used if records have no
-        timestamps."""
+        """Wall time, in ms, of creation or loading; used if records have no timestamps."""
         self.jitter_ms = 0
         self.indexes: SegmentIndexes | None = SegmentIndexes(files, self.path, base_offset)
         """The indexes; None while they are on disk only."""
@@ -166,10 +165,7 @@ class Segment(SegmentFile):
     def _take(
         self, batches: Sequence[Batch], start: int, limits: Limits, buffers: list[Buffer]
     ) -> int:
-        """Count and index the batches that fit, and collect their buffers.
-
-        This loop runs for every batch, so it keeps all values in local variables.
-        """
+        """Count and index the batches that fit, and collect their buffers, in local variables."""
         indexes = self.indexes
         assert indexes is not None
         segment_bytes, segment_ms, max_offsets, max_times, interval = limits

@@ -37,7 +37,7 @@ Payload = Callable[[int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to send, at which rate, and how often to report."""
+    """The records to send, their rate, and how often to report."""
 
     topic: str
     count: int

@@ -13,7 +13,8 @@ CONSUMER = ("console-consumer", *TO)
 PRODUCER = ("console-producer", *TO)
 TOPICS = ("topics", *TO)
 PRODUCER_PERF = ("producer-perf-test", *TO, "--topic", "t", "--num-records", "10")
-WITH_BROKERS = [command for command in COMMANDS if command not in ("up", "dump-log")]
+WITHOUT_BROKERS = ("dump-log", "generate", "up")
+WITH_BROKERS = [command for command in COMMANDS if command not in WITHOUT_BROKERS]
 CONSUMER_PERF = ("consumer-perf-test", *TO, "--num-records", "10")
 
 
