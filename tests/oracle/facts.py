@@ -132,6 +132,15 @@ def our_defaults(cls: type, version: int) -> dict[str, Any]:
     return found
 
 
+def absent_in(cls: type, version: int) -> dict[str, Any]:
+    """The defaults of the fields that a version does not have."""
+    return {
+        field.name: ABSENT if field.default is UNSET else field.default
+        for field in shape_of(cls).fields
+        if version not in field.versions
+    }
+
+
 def _holds_structs(element: Element) -> bool:
     return element.items is not None and element.items.struct is not None
 

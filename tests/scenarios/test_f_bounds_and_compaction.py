@@ -6,6 +6,7 @@ Crash points and damaged files are in test_f_storage.py, clusters in test_f_fail
 import itertools
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -47,7 +48,8 @@ async def test_f_10_high_watermark_older_than_log_start(
     await directory.close({name: 10})
     directory = await LogDirectory.open(runtime, str(tmp_path), node_id=1)
     log = await directory.open_log(name, bytes(16), topic())
-    host, key = cast(Host, None), TopicIdPartition(bytes(16), 0)  # It is not asked for anything.
+    host = cast(Host, SimpleNamespace(traffic=None))  # It is not asked for anything else.
+    key = TopicIdPartition(bytes(16), 0)
     for checkpointed, is_meant in ((directory.high_watermarks[name], 15), (100, 20)):
         assert Partition(host, key, name, log, checkpointed).high_watermark == is_meant
     await directory.close()
