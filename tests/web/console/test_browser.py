@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.timeout(180, method="signal"),
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt install chromium)"),
 ]
-SOON_MS = 30_000
+SOON_MS = 75_000
 
 
 @contextlib.contextmanager
