@@ -10,7 +10,7 @@ import pytest
 import uvloop
 from hypothesis import settings
 
-from .support import second_run
+from .support import deadline, second_run
 from .support.by_folder import COMPUTING, ByFolder, folder_of
 
 # The machine is shared with real processes: how long one example took says nothing.
@@ -19,8 +19,9 @@ settings.load_profile("minikafka")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A test of real processes that fails runs once more (support/second_run.py)."""
+    """A test of real processes that fails runs once more; one that hangs ends (support/)."""
     config.pluginmanager.register(second_run)
+    config.pluginmanager.register(deadline)
 
 
 def pytest_asyncio_loop_factories(config: Any, item: Any) -> dict[str, Callable[[], Any]]:
