@@ -38,5 +38,6 @@ def definition(name: str) -> dict[str, Any]:
 
 
 def has(name: str) -> bool:
-    """Does it know the message? It lacks UnregisterBroker; kio has it."""
-    return name not in ("UnregisterBrokerRequest", "UnregisterBrokerResponse")
+    """Does it know the message? It lacks some APIs, which kio has."""
+    api = name.removesuffix("Request").removesuffix("Response")
+    return api not in ("UnregisterBroker", "GetTelemetrySubscriptions", "PushTelemetry")

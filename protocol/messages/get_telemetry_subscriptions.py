@@ -1,0 +1,33 @@
+"""GetTelemetrySubscriptions: the metrics that a client is asked to push (KIP-714)."""
+
+from ..api import ApiKey
+from ..schema import Bool, Int8, Int16, Int32, String, Uuid, field, request, response
+
+
+@request(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions="0", flexible="0+")
+class GetTelemetrySubscriptionsRequest:
+    """Ask for the subscription of one instance of a client."""
+
+    client_instance_id: Uuid
+    """The id that the broker gave to the client; all zeros in the first request."""
+
+
+@response(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS)
+class GetTelemetrySubscriptionsResponse:
+    """The subscription of the client, and how to push its metrics."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    error_code: Int16 = field(default=0)
+    client_instance_id: Uuid = field(default=bytes(16))
+    """The id of the client's instance, which the client uses until it ends."""
+    subscription_id: Int32 = field(default=0)
+    """It changes when the subscription does. Each push repeats it."""
+    accepted_compression_types: list[Int8] = field(default=[])
+    """The codecs in which metrics may be pushed, the preferred one first; `compression.Codec`."""
+    push_interval_ms: Int32 = field(default=0)
+    telemetry_max_bytes: Int32 = field(default=0)
+    """The most bytes of compressed metrics in one push."""
+    delta_temporality: Bool = field(default=False)
+    """True if counters are pushed as what was added since the last push."""
+    requested_metrics: list[String] = field(default=[])
+    """Prefixes of the names of metrics; none: push nothing; an empty prefix: push all."""
