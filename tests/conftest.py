@@ -10,12 +10,18 @@ import pytest
 import uvloop
 from hypothesis import settings
 
+from minikafka.runtime import fs
+
 from .support import deadline, second_run
 from .support.by_folder import COMPUTING, ByFolder, folder_of
 
 # The machine is shared with real processes: how long one example took says nothing.
 settings.register_profile("minikafka", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("minikafka")
+
+# A machine under load may drop pages that were just written. In a test, whoever reads them waits;
+# `Cold` comes where a test makes it.
+fs._RWF_NOWAIT = 0
 
 
 def pytest_configure(config: pytest.Config) -> None:
