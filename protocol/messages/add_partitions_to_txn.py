@@ -18,19 +18,19 @@ class AddPartitionsToTxnTopic:
 
 @nested
 class AddPartitionsToTxnTransaction:
-    """A transaction and what it writes to."""
+    """A transaction and the partitions that it writes to."""
 
     transactional_id: String
     producer_id: Int64
     producer_epoch: Int16
     verify_only: Bool = field(default=False)
-    """Ask whether the partitions are in the transaction; add nothing."""
+    """If true, only check that the partitions are in the transaction, and add none."""
     topics: list[AddPartitionsToTxnTopic]
 
 
 @request(ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+")
 class AddPartitionsToTxnRequest:
-    """One transaction of a client up to version 3. From version 4 on, any number from a broker."""
+    """One transaction of a client; from version 4 on, any number of transactions from a broker."""
 
     transactions: list[AddPartitionsToTxnTransaction] = field("4+", default=[])
     v3_and_below_transactional_id: String = field("0-3", default="")
@@ -65,7 +65,7 @@ class AddPartitionsToTxnResult:
 
 @response(ApiKey.ADD_PARTITIONS_TO_TXN)
 class AddPartitionsToTxnResponse:
-    """One result for each partition."""
+    """One result for each partition, grouped by transaction from version 4 on."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field("4+", default=0)

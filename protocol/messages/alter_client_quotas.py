@@ -1,4 +1,4 @@
-"""AlterClientQuotas: set or remove the bounds of users, clients and addresses (KIP-546)."""
+"""AlterClientQuotas: set or remove the quotas of users, clients and addresses (KIP-546)."""
 
 from ..api import ApiKey
 from ..schema import Bool, Float64, Int16, Int32, String, field, nested, request, response
@@ -7,7 +7,7 @@ from .describe_client_quotas import EntityData
 
 @nested
 class OpData:
-    """One bound to set or to remove."""
+    """One quota to set or to remove."""
 
     key: String
     value: Float64

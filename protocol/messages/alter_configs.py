@@ -20,7 +20,7 @@ class AlterConfigsResource:
     """One topic or broker and its whole configuration."""
 
     resource_type: Int8
-    """A ResourceType of DescribeConfigs."""
+    """The kind of resource: a ResourceType of DescribeConfigs."""
     resource_name: String
     configs: list[AlterableConfig]
 

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: move replicas to other brokers, or cancel that (KIP-455)."""
+"""AlterPartitionReassignments: move replicas to other brokers, or cancel such a move (KIP-455)."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int16, Int32, String, field, nested, request, response
@@ -10,7 +10,7 @@ class ReassignablePartition:
 
     partition_index: Int32
     replicas: list[Int32] | None = field(default=None)
-    """Preferred leader first; None cancels the reassignment under way."""
+    """The new replicas, preferred leader first. None cancels the reassignment that is under way."""
 
 
 @nested
@@ -27,13 +27,13 @@ class AlterPartitionReassignmentsRequest:
 
     timeout_ms: Int32 = field(default=60_000)
     allow_replication_factor_change: Bool = field("1+", default=True)
-    """False if a change of the number of replicas must be refused."""
+    """If false, a change of the number of replicas is refused (KIP-860)."""
     topics: list[ReassignableTopic]
 
 
 @nested
 class ReassignablePartitionResponse:
-    """The result for one partition: its reassignment has begun, or an error."""
+    """The result for one partition: its reassignment has begun, or there is an error."""
 
     partition_index: Int32
     error_code: Int16 = field(default=0)
@@ -50,7 +50,7 @@ class ReassignableTopicResponse:
 
 @response(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
 class AlterPartitionReassignmentsResponse:
-    """A result for each partition; reassignments go on after the answer."""
+    """A result for each partition; the reassignments continue after this response."""
 
     throttle_time_ms: Int32 = field(default=0)
     allow_replication_factor_change: Bool = field("1+", default=True)

@@ -1,7 +1,7 @@
-"""ApiVersions: the first request on a connection; which versions the broker serves.
+"""ApiVersions, the first request on a connection: ask which APIs and versions the broker serves.
 
-The one response whose header never has tagged fields, and the one API whose unknown versions are
-answered: with UNSUPPORTED_VERSION in version 0 (KIP-511).
+The header of this response never has tagged fields. A request in a version that the broker does not
+know is answered all the same, with UNSUPPORTED_VERSION in version 0 (KIP-511).
 """
 
 from ..api import ApiKey
@@ -10,7 +10,7 @@ from ..schema import Bool, Int16, Int32, Int64, String, field, nested, request, 
 
 @request(ApiKey.API_VERSIONS, versions="0-4", flexible="3+")
 class ApiVersionsRequest:
-    """Ask what the broker speaks."""
+    """Ask which versions of each API the broker serves."""
 
     client_software_name: String = field("3+", default="")
     client_software_version: String = field("3+", default="")
@@ -18,7 +18,7 @@ class ApiVersionsRequest:
 
 @nested
 class ApiVersion:
-    """The versions of one API."""
+    """The lowest and the highest version of one API."""
 
     api_key: Int16
     min_version: Int16
@@ -27,17 +27,18 @@ class ApiVersion:
 
 @nested
 class SupportedFeatureKey:
-    """The levels of a feature this broker could run."""
+    """The levels of a feature that this broker could run."""
 
     name: String
     min_version: Int16
-    """0 only from version 4 on: older clients take it for an error (KIP-584, KAFKA-17011)."""
+    """The lowest level. It may be 0 only from version 4 on, as older clients refuse 0
+    (KAFKA-17011)."""
     max_version: Int16
 
 
 @nested
 class FinalizedFeatureKey:
-    """The level of a feature the cluster runs."""
+    """The level of a feature that is in force in the cluster."""
 
     name: String
     max_version_level: Int16
@@ -53,7 +54,7 @@ class ApiVersionsResponse:
     throttle_time_ms: Int32 = field("1+", default=0)
     supported_features: list[SupportedFeatureKey] = field("3+", default=[], tag=0)
     finalized_features_epoch: Int64 = field("3+", default=-1, tag=1)
-    """Grows with each change of the finalised features; -1 when they are unknown."""
+    """The epoch of the finalised features; each change raises it. It is -1 while it is unknown."""
     finalized_features: list[FinalizedFeatureKey] = field("3+", default=[], tag=2)
     zk_migration_ready: Bool = field("3+", default=False, tag=3)
-    """A remnant of the move away from ZooKeeper; always false."""
+    """A field left over from the migration away from ZooKeeper; it is always false."""

@@ -1,6 +1,6 @@
-"""CommitGroup, ours: one decision commits the transactions of many producers under a batch id.
+"""CommitGroup, our own API: one decision commits the transactions of many producers as a batch.
 
-The batch id makes the request idempotent: a batch that is recorded already is not decided again.
+The batch id makes the request idempotent: a batch that is already recorded is not decided again.
 """
 
 from ..api import ApiKey
@@ -18,23 +18,22 @@ class GroupTransaction:
 
 @request(ApiKey.COMMIT_GROUP, versions="0", flexible="0+")
 class CommitGroupRequest:
-    """Commit these, abort every other open transaction of the group, record the batch."""
+    """Commit the named transactions, abort all others open in the group, record the batch."""
 
     group: String
     generation: Int64
     """The generation that InitCommitGroup returned."""
     batch_id: Int64
-    """Greater than that of every batch before."""
+    """The id of the batch, greater than that of every batch before."""
     transactions: list[GroupTransaction]
 
 
 @response(ApiKey.COMMIT_GROUP)
 class CommitGroupResponse:
-    """Without an error the batch is recorded for good, and its transactions committed."""
+    """If there is no error, the batch is recorded durably and its transactions are committed."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)
     error_message: String | None = field(default=None)
     is_replay: Bool = field(default=False)
-    """True if the batch was recorded before, by any request: perhaps by an earlier try of this
-    one."""
+    """True if the batch had been recorded before, for example by an earlier try of this request."""

@@ -1,4 +1,4 @@
-"""CreateAcls: add entries that allow or deny a principal an operation."""
+"""CreateAcls: add ACL entries, each of which allows or denies a principal an operation."""
 
 from ..api import ApiKey
 from ..schema import Int8, Int16, Int32, String, field, nested, request, response
@@ -35,7 +35,7 @@ class AclCreationResult:
 
 @response(ApiKey.CREATE_ACLS)
 class CreateAclsResponse:
-    """A result for each, in the order asked."""
+    """A result for each entry, in the order of the request."""
 
     throttle_time_ms: Int32 = field(default=0)
     results: list[AclCreationResult]

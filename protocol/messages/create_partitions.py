@@ -1,4 +1,4 @@
-"""CreatePartitions: more partitions for existing topics; their number never goes down."""
+"""CreatePartitions: add partitions to existing topics; the number can only grow."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int16, Int32, String, field, nested, request, response
@@ -17,14 +17,14 @@ class CreatePartitionsTopic:
 
     name: String
     count: Int32
-    """The number of partitions that the topic shall have in all."""
+    """The total number of partitions that the topic shall have."""
     assignments: list[CreatePartitionsAssignment] | None = field(default=None)
-    """One assignment for each new partition; None if the controller shall choose."""
+    """One assignment for each new partition. If it is None, the controller chooses the brokers."""
 
 
 @request(ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+")
 class CreatePartitionsRequest:
-    """Grow topics, each on its own."""
+    """Add partitions to topics; each topic succeeds or fails on its own."""
 
     topics: list[CreatePartitionsTopic]
     timeout_ms: Int32

@@ -1,4 +1,4 @@
-"""CreateTopics: new topics, by number of partitions and replicas or by explicit placement."""
+"""CreateTopics: create topics with a number of partitions and replicas, or with an assignment."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int8, Int16, Int32, String, Uuid, field, nested, request, response
@@ -18,7 +18,7 @@ class CreatableReplicaAssignment:
 
 @nested
 class CreatableTopicConfig:
-    """A key of the topic's configuration."""
+    """A key of the topic's configuration and its value."""
 
     name: String
     value: String | None
@@ -30,10 +30,11 @@ class CreatableTopic:
 
     name: String
     num_partitions: Int32 = field(default=BROKER_DEFAULT)
-    """The number, or -1 for the default or if `assignments` are given."""
+    """The number of partitions; -1 takes the cluster's default, and must stand beside
+    `assignments`."""
     replication_factor: Int16 = field(default=BROKER_DEFAULT)
     assignments: list[CreatableReplicaAssignment] = field(default=[])
-    """Empty: the controller chooses."""
+    """The brokers of each partition. If the list is empty, the controller chooses them."""
     configs: list[CreatableTopicConfig] = field(default=[])
 
 
@@ -48,13 +49,13 @@ class CreateTopicsRequest:
 
 @nested
 class CreatableTopicConfigs:
-    """A key of the configuration the topic got."""
+    """A key of the configuration that the new topic has."""
 
     name: String
     value: String | None
     read_only: Bool
     config_source: Int8 = field(default=-1)
-    """A ConfigSource of DescribeConfigs."""
+    """The place where the value was set: a ConfigSource of DescribeConfigs."""
     is_sensitive: Bool
 
 
@@ -67,11 +68,11 @@ class CreatableTopicResult:
     error_code: Int16 = field(default=0)
     error_message: String | None = field(default=None)
     topic_config_error_code: Int16 = field("5+", default=0, tag=0)
-    """The reason why `configs` is None."""
+    """The error because of which `configs` is None."""
     num_partitions: Int32 = field("5+", default=-1)
     replication_factor: Int16 = field("5+", default=-1)
     configs: list[CreatableTopicConfigs] | None = field("5+", default=[])
-    """None when the asker may not read them."""
+    """The new topic's configuration. It is None if the client is not allowed to read it."""
 
 
 @response(ApiKey.CREATE_TOPICS)

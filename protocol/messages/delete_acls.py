@@ -1,4 +1,4 @@
-"""DeleteAcls: remove the entries of ACLs that match filters."""
+"""DeleteAcls: delete the ACL entries that match filters."""
 
 from ..api import ApiKey
 from ..schema import Int8, Int16, Int32, String, field, nested, request, response
@@ -7,7 +7,7 @@ from .describe_acls import LITERAL
 
 @nested
 class DeleteAclsFilter:
-    """Entries that match in every field; null matches any."""
+    """A filter of entries, which must agree in every field; a null field matches any value."""
 
     resource_type_filter: Int8
     resource_name_filter: String | None
@@ -20,14 +20,14 @@ class DeleteAclsFilter:
 
 @request(ApiKey.DELETE_ACLS, versions="1-3", flexible="2+")
 class DeleteAclsRequest:
-    """Filters of what to delete."""
+    """The filters; every entry that matches one of them is deleted."""
 
     filters: list[DeleteAclsFilter]
 
 
 @nested
 class DeleteAclsMatchingAcl:
-    """One entry that matched."""
+    """One entry that matched a filter."""
 
     error_code: Int16 = field(default=0)
     error_message: String | None = field(default=None)
@@ -51,7 +51,7 @@ class DeleteAclsFilterResult:
 
 @response(ApiKey.DELETE_ACLS)
 class DeleteAclsResponse:
-    """A result for each filter, in the order asked."""
+    """A result for each filter, in the order of the request."""
 
     throttle_time_ms: Int32 = field(default=0)
     filter_results: list[DeleteAclsFilterResult]

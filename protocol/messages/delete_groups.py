@@ -1,4 +1,4 @@
-"""DeleteGroups: delete groups without members, and their offsets."""
+"""DeleteGroups: delete groups that have no members, together with their committed offsets."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, String, field, nested, request, response
@@ -6,7 +6,7 @@ from ..schema import Int16, Int32, String, field, nested, request, response
 
 @request(ApiKey.DELETE_GROUPS, versions="0-2", flexible="2+")
 class DeleteGroupsRequest:
-    """Delete groups, each on its own."""
+    """Delete groups; each group succeeds or fails on its own."""
 
     groups_names: list[String]
 

@@ -26,7 +26,7 @@ class DeleteRecordsTopic:
 
 @request(ApiKey.DELETE_RECORDS, versions="0-2", flexible="2+")
 class DeleteRecordsRequest:
-    """Delete on the partitions' leaders."""
+    """Delete records; the leader of each partition must be asked."""
 
     topics: list[DeleteRecordsTopic]
     timeout_ms: Int32
@@ -38,7 +38,7 @@ class DeleteRecordsPartitionResult:
 
     partition_index: Int32
     low_watermark: Int64 = field(default=NO_LOW_WATERMARK)
-    """The smallest log start offset among the live replicas; -1 with an error."""
+    """The smallest log start offset among the live replicas; -1 if there is an error."""
     error_code: Int16 = field(default=0)
 
 

@@ -1,4 +1,4 @@
-"""DeleteTopics: by name, or from version 6 on by id as well."""
+"""DeleteTopics: delete topics by name, or from version 6 on by id as well."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, String, Uuid, field, nested, request, response
@@ -7,7 +7,7 @@ from ..types import ZERO_UUID
 
 @nested
 class DeleteTopicState:
-    """A topic by its name or its id, not both."""
+    """A topic, given either by its name or by its id."""
 
     name: String | None = field(default=None)
     topic_id: Uuid = field(default=ZERO_UUID)
@@ -15,7 +15,7 @@ class DeleteTopicState:
 
 @request(ApiKey.DELETE_TOPICS, versions="1-6", flexible="4+")
 class DeleteTopicsRequest:
-    """Delete topics, each on its own."""
+    """Delete topics; each topic succeeds or fails on its own."""
 
     topics: list[DeleteTopicState] = field("6+", default=[])
     topic_names: list[String] = field("1-5", default=[])
@@ -27,7 +27,7 @@ class DeletableTopicResult:
     """The result for one topic."""
 
     name: String | None = field(nullable="6+")
-    """The topic's name; None if an unknown id was given."""
+    """The topic's name; None if the request gave an unknown id."""
     topic_id: Uuid = field("6+", default=ZERO_UUID)
     error_code: Int16 = field(default=0)
     error_message: String | None = field("5+", default=None)

@@ -1,15 +1,15 @@
-"""DescribeAcls: the access control entries that match a filter."""
+"""DescribeAcls: list the ACL entries that match a filter."""
 
 from ..api import ApiKey
 from ..schema import Int8, Int16, Int32, String, field, nested, request, response
 
 LITERAL = 3
-"""The pattern type of a resource that is named in full."""
+"""The pattern type of an entry whose resource is given by its full name."""
 
 
 @request(ApiKey.DESCRIBE_ACLS, versions="1-3", flexible="2+")
 class DescribeAclsRequest:
-    """Ask for the entries that match in every field; null matches any."""
+    """Ask for the entries that agree in every field; a null field matches any value."""
 
     resource_type_filter: Int8
     resource_name_filter: String | None
@@ -42,7 +42,7 @@ class DescribeAclsResource:
 
 @response(ApiKey.DESCRIBE_ACLS)
 class DescribeAclsResponse:
-    """The entries found, by resource."""
+    """The matching entries, grouped by resource."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: bounds set for users, clients and addresses (KIP-546)."""
+"""DescribeClientQuotas: list quotas of users, clients and addresses (KIP-546)."""
 
 from ..api import ApiKey
 from ..schema import Bool, Float64, Int8, Int16, Int32, String, field, nested, request, response
@@ -10,22 +10,22 @@ class ComponentData:
 
     entity_type: String
     match_type: Int8
-    """0 if the name must be `match`, 1 if it must be the default, 2 if any name matches."""
+    """The kind of match: 0 for the name in `match`, 1 for the default entity, 2 for any name."""
     match: String | None
 
 
 @request(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions="0-1", flexible="1+")
 class DescribeClientQuotasRequest:
-    """Ask for the bounds of the entities that match."""
+    """Ask for the quotas of the entities that match."""
 
     components: list[ComponentData]
     strict: Bool
-    """Without entities that have further parts."""
+    """If true, leave out entities that have parts which the request does not name."""
 
 
 @nested
 class EntityData:
-    """One part of an entity; null is the default of its type."""
+    """One part of an entity: its type and its name. A null name is the default of that type."""
 
     entity_type: String
     entity_name: String | None
@@ -33,7 +33,7 @@ class EntityData:
 
 @nested
 class ValueData:
-    """One bound."""
+    """One quota and its value."""
 
     key: String
     value: Float64
@@ -41,7 +41,7 @@ class ValueData:
 
 @nested
 class EntryData:
-    """An entity and its bounds."""
+    """An entity and its quotas."""
 
     entity: list[EntityData]
     values: list[ValueData]
@@ -49,7 +49,7 @@ class EntryData:
 
 @response(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 class DescribeClientQuotasResponse:
-    """The entities found; None if there was an error."""
+    """The entities found; `entries` is None if there is an error."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

@@ -9,17 +9,17 @@ BROKERS, CONTROLLERS = 1, 2
 
 @request(ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+")
 class DescribeClusterRequest:
-    """Ask for the nodes of one kind."""
+    """Ask for the nodes of one kind: brokers or controllers."""
 
     include_cluster_authorized_operations: Bool = field(default=False)
     endpoint_type: Int8 = field("1+", default=BROKERS)
-    """1: brokers, 2: controllers."""
+    """The kind of nodes: 1 for brokers, 2 for controllers."""
     include_fenced_brokers: Bool = field("2+", default=False)
 
 
 @nested
 class DescribeClusterBroker:
-    """A node as reached through the listener the request came by."""
+    """A node, with its address on the listener that received the request."""
 
     broker_id: Int32
     host: String
@@ -30,7 +30,7 @@ class DescribeClusterBroker:
 
 @response(ApiKey.DESCRIBE_CLUSTER)
 class DescribeClusterResponse:
-    """The nodes, and what the asker may do to the cluster."""
+    """The nodes, and the operations on the cluster that the client is allowed."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)
@@ -40,4 +40,4 @@ class DescribeClusterResponse:
     controller_id: Int32 = field(default=-1)
     brokers: list[DescribeClusterBroker]
     cluster_authorized_operations: Int32 = field(default=OPERATIONS_NOT_ASKED)
-    """Bits of the operations allowed; the smallest int32 when not asked for."""
+    """Bits of the operations allowed; the smallest int32 if the request did not ask for them."""

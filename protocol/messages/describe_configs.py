@@ -1,4 +1,4 @@
-"""DescribeConfigs: values of a topic's or broker's configuration, and where each came from."""
+"""DescribeConfigs: read the configuration of topics or brokers, and where each value was set."""
 
 from enum import IntEnum
 
@@ -51,16 +51,16 @@ class DescribeConfigsResource:
     """One topic or broker."""
 
     resource_type: Int8
-    """A ResourceType."""
+    """The kind of resource: a ResourceType."""
     resource_name: String
-    """A topic's name; a broker's id, or empty for the default of all brokers."""
+    """A topic's name, or a broker's id; for a broker, empty means the default of all brokers."""
     configuration_keys: list[String] | None = field(default=None)
-    """The keys to describe; None for all."""
+    """The keys to describe; None means all keys."""
 
 
 @request(ApiKey.DESCRIBE_CONFIGS, versions="1-4", flexible="4+")
 class DescribeConfigsRequest:
-    """Ask for configurations."""
+    """Ask for the configuration of some resources."""
 
     resources: list[DescribeConfigsResource]
     include_synonyms: Bool = field(default=False)
@@ -69,7 +69,7 @@ class DescribeConfigsRequest:
 
 @nested
 class DescribeConfigsSynonym:
-    """A place that would give the value if those before it did not."""
+    """A place where the key is set; it gives the value if no place listed before it does."""
 
     name: String
     value: String | None
@@ -78,19 +78,19 @@ class DescribeConfigsSynonym:
 
 @nested
 class DescribeConfigsResourceResult:
-    """One key."""
+    """One key of the configuration."""
 
     name: String
     value: String | None
-    """None when sensitive or unset."""
+    """The value; None if it is sensitive or not set."""
     read_only: Bool
     """True if the key cannot be changed while the broker runs."""
     config_source: Int8 = field(default=-1)
-    """A ConfigSource."""
+    """The place where the value was set: a ConfigSource."""
     is_sensitive: Bool = field(default=False)
     synonyms: list[DescribeConfigsSynonym] = field(default=[])
     config_type: Int8 = field("3+", default=0)
-    """A ConfigType."""
+    """The type of the value: a ConfigType."""
     documentation: String | None = field("3+", default="")
 
 

@@ -1,4 +1,4 @@
-"""DescribeGroups: state and members of groups of the classic protocol."""
+"""DescribeGroups: read the state and the members of groups that use the classic protocol."""
 
 from ..api import ApiKey
 from ..schema import Bool, Bytes, Int16, Int32, String, field, nested, request, response
@@ -7,7 +7,7 @@ from .metadata import OPERATIONS_NOT_ASKED
 
 @request(ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+")
 class DescribeGroupsRequest:
-    """Ask the coordinator of these groups."""
+    """Ask for some groups; the request goes to their coordinator."""
 
     groups: list[String]
     include_authorized_operations: Bool = field("3+", default=False)
@@ -15,21 +15,21 @@ class DescribeGroupsRequest:
 
 @nested
 class DescribedGroupMember:
-    """A member; metadata and assignment are bytes of the group's protocol."""
+    """A member; the group's protocol defines the format of its metadata and assignment."""
 
     member_id: String
     group_instance_id: String | None = field("4+", default=None)
     client_id: String
     client_host: String
-    """`/` and the address, as Kafka writes it."""
+    """The client's address after a `/`, as Kafka writes it."""
     member_metadata: Bytes = field(default=b"")
-    """Empty unless the group is stable."""
+    """The member's metadata; empty unless the group is stable."""
     member_assignment: Bytes = field(default=b"")
 
 
 @nested
 class DescribedGroup:
-    """A group. An unknown one is described as `Dead`, or refused from version 6 on."""
+    """A group. An unknown group has the state `Dead`; from version 6 on it is an error instead."""
 
     error_code: Int16 = field(default=0)
     error_message: String | None = field("6+", default=None)
@@ -37,7 +37,7 @@ class DescribedGroup:
     group_state: String = field(default="")
     protocol_type: String = field(default="")
     protocol_data: String = field(default="")
-    """The protocol chosen; for consumers, the assignor."""
+    """The protocol that the group chose; for consumers, the name of the assignor."""
     members: list[DescribedGroupMember] = field(default=[])
     authorized_operations: Int32 = field("3+", default=OPERATIONS_NOT_ASKED)
 

@@ -1,4 +1,4 @@
-"""DescribeLag, our own API: leaders report what is left to read after committed offsets."""
+"""DescribeLag, our own API: leaders report how much is left to read after committed offsets."""
 
 from typing import Final
 
@@ -6,16 +6,16 @@ from ..api import ApiKey
 from ..schema import Bool, Int16, Int32, Int64, String, field, nested, request, response
 
 MOST_PARTITIONS: Final = 500
-"""Partitions that one request may name."""
+"""The most partitions that one request may name."""
 
 
 @nested
 class CommittedPartition:
-    """A partition, and how far it is read."""
+    """A partition and the committed offset from which its lag is counted."""
 
     partition_index: Int32
     committed_offset: Int64
-    """Everything before it is read."""
+    """The offset of the next record to read: everything before it counts as read."""
 
 
 @nested
@@ -35,7 +35,7 @@ class DescribeLagRequest:
 
 @nested
 class PartitionLag:
-    """The part of one partition that is left to read; offsets are -1 beside an error."""
+    """The lag of one partition; offsets are -1 if there is an error."""
 
     partition_index: Int32
     error_code: Int16 = field(default=0)
@@ -43,15 +43,16 @@ class PartitionLag:
     high_watermark: Int64 = field(default=-1)
     last_stable_offset: Int64 = field(default=-1)
     records: Int64 = field(default=-1)
-    """Records between the committed offset and the last stable offset that an application would
-    be given: no markers, none of aborted transactions, none that are deleted."""
+    """The number of records between the committed offset and the last stable offset that a consumer
+    would return: it excludes markers, deleted records and records of aborted transactions."""
     size_bytes: Int64 = field(default=-1)
     """Bytes of those records, as stored."""
     oldest_timestamp: Int64 = field(default=-1)
-    """Timestamp of the first of those records, ms since the epoch, to the batch: when it was
-    produced, or appended under message.timestamp.type=LogAppendTime. -1: nothing is left."""
+    """The timestamp of the oldest of those records, ms since the epoch: the time when it was
+    produced, or appended if message.timestamp.type=LogAppendTime. It is exact to the batch, and -1
+    if nothing is left."""
     is_estimated: Bool = field(default=False)
-    """The broker looked at the first batches alone."""
+    """True if the broker read only the first batches and estimated the rest."""
 
 
 @nested
@@ -64,7 +65,7 @@ class TopicLag:
 
 @response(ApiKey.DESCRIBE_LAG)
 class DescribeLagResponse:
-    """One item for each partition; INVALID_REQUEST and none of them where too many were named."""
+    """One item for each partition; no item and INVALID_REQUEST if the request named too many."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

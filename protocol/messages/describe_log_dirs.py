@@ -1,4 +1,4 @@
-"""DescribeLogDirs: a broker's directories, the replicas in them and the room that is left."""
+"""DescribeLogDirs: list a broker's log directories, their replicas and their free space."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int16, Int32, Int64, String, field, nested, request, response
@@ -14,10 +14,10 @@ class DescribableLogDirTopic:
 
 @request(ApiKey.DESCRIBE_LOG_DIRS, versions="1-5", flexible="2+")
 class DescribeLogDirsRequest:
-    """Ask one broker for its own directories."""
+    """Ask one broker about its own log directories."""
 
     topics: list[DescribableLogDirTopic] | None
-    """The topics to describe; None for all."""
+    """The partitions to describe; None means all."""
 
 
 @nested
@@ -26,11 +26,11 @@ class DescribeLogDirsPartition:
 
     partition_index: Int32
     partition_size: Int64
-    """Bytes of its segments."""
+    """Size of the replica's segments in bytes."""
     offset_lag: Int64
     """Records between the replica's log end and the high watermark; 0 for a leader."""
     is_future_key: Bool = field(default=False)
-    """A copy on its way to another directory."""
+    """True for a copy that is being moved to another directory."""
 
 
 @nested
@@ -43,13 +43,13 @@ class DescribeLogDirsTopic:
 
 @nested
 class DescribeLogDirsResult:
-    """One directory."""
+    """One log directory."""
 
     error_code: Int16 = field(default=0)
     log_dir: String
     topics: list[DescribeLogDirsTopic] = field(default=[])
     total_bytes: Int64 = field("4+", default=-1)
-    """Bytes of the volume; -1 if unknown."""
+    """Size of the volume in bytes; -1 if it is unknown."""
     usable_bytes: Int64 = field("4+", default=-1)
     is_cordoned: Bool = field("5+", default=False)
     """True if the directory gets no new replicas (KIP-1066)."""
@@ -57,7 +57,7 @@ class DescribeLogDirsResult:
 
 @response(ApiKey.DESCRIBE_LOG_DIRS)
 class DescribeLogDirsResponse:
-    """One item for each directory, with the replicas in it that were asked for."""
+    """One item for each directory, with those of the requested replicas that are in it."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field("3+", default=0)

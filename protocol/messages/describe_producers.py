@@ -1,4 +1,4 @@
-"""DescribeProducers: producers that a partition's leader knows (KIP-664)."""
+"""DescribeProducers: list the producers whose state a partition's leader keeps (KIP-664)."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, Int64, String, field, nested, request, response
@@ -14,7 +14,7 @@ class TopicRequest:
 
 @request(ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+")
 class DescribeProducersRequest:
-    """Ask the leaders of these partitions."""
+    """Ask for the producers of some partitions; the leader of each must be asked."""
 
     topics: list[TopicRequest]
 
@@ -27,11 +27,11 @@ class ProducerState:
     producer_epoch: Int32
     last_sequence: Int32 = field(default=-1)
     last_timestamp: Int64 = field(default=-1)
-    """Timestamp of its newest batch, in milliseconds."""
+    """Timestamp of the producer's newest batch, in milliseconds."""
     coordinator_epoch: Int32
-    """The coordinator's epoch in the newest marker; -1 if there is none."""
+    """The coordinator's epoch in the producer's newest marker; -1 if there is no marker."""
     current_txn_start_offset: Int64 = field(default=-1)
-    """First offset of the open transaction; -1 if none is open."""
+    """First offset of the producer's open transaction; -1 if none is open."""
 
 
 @nested

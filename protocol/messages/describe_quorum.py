@@ -22,7 +22,7 @@ class QuorumTopic:
 
 @request(ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+")
 class DescribeQuorumRequest:
-    """Ask about the controllers' quorum; answered by the active one."""
+    """Ask about the quorum of the controllers; the active controller answers."""
 
     topics: list[QuorumTopic]
 
@@ -34,9 +34,10 @@ class ReplicaState:
     replica_id: Int32
     replica_directory_id: Uuid = field("2+", default=ZERO_UUID)
     log_end_offset: Int64
-    """It is -1 if it is unknown."""
+    """The end of the copy's log; -1 if it is unknown."""
     last_fetch_timestamp: Int64 = field("1+", default=-1)
-    """The leader's wall clock at the newest fetch, in ms; -1 for the leader, and if unknown."""
+    """The time of the copy's newest fetch by the leader's wall clock, in ms. It is -1 for the
+    leader's own copy, and if it is unknown."""
     last_caught_up_timestamp: Int64 = field("1+", default=-1)
     """The wall-clock time, in ms, when the replica last had the whole log; -1 if unknown."""
 
@@ -58,7 +59,7 @@ class QuorumPartitionData:
 
 @nested
 class QuorumTopicData:
-    """A topic as asked for."""
+    """A topic of the request."""
 
     topic_name: String
     partitions: list[QuorumPartitionData]
@@ -66,7 +67,7 @@ class QuorumTopicData:
 
 @nested
 class QuorumListener:
-    """An address at which a controller is reached."""
+    """An address at which a controller can be reached."""
 
     name: String
     host: String
@@ -75,7 +76,7 @@ class QuorumListener:
 
 @nested
 class QuorumNode:
-    """A controller."""
+    """A controller and its addresses."""
 
     node_id: Int32
     listeners: list[QuorumListener]

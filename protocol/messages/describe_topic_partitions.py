@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: topics page by page, with eligible leader replicas (KIP-966)."""
+"""DescribeTopicPartitions: read topics page by page, with eligible leader replicas (KIP-966)."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int16, Int32, String, Uuid, field, nested, request, response
@@ -7,14 +7,14 @@ from .metadata import OPERATIONS_NOT_ASKED
 
 @nested
 class TopicRequest:
-    """A topic by name."""
+    """A topic, given by its name."""
 
     name: String
 
 
 @nested
 class Cursor:
-    """The first partition of a page."""
+    """The position in the list of partitions at which a page begins."""
 
     topic_name: String
     partition_index: Int32
@@ -25,7 +25,7 @@ class DescribeTopicPartitionsRequest:
     """Ask for a page of partitions."""
 
     topics: list[TopicRequest]
-    """Empty: every topic, by name in order."""
+    """The topics to describe. An empty list means every topic, in the order of the names."""
     response_partition_limit: Int32 = field(default=2000)
     cursor: Cursor | None = field(default=None)
     """The position to begin at; None for the first page."""
@@ -33,7 +33,7 @@ class DescribeTopicPartitionsRequest:
 
 @nested
 class DescribeTopicPartitionsResponsePartition:
-    """One partition; its replicas as broker ids."""
+    """One partition; replicas are given as broker ids."""
 
     error_code: Int16 = field(default=0)
     partition_index: Int32
@@ -42,14 +42,14 @@ class DescribeTopicPartitionsResponsePartition:
     replica_nodes: list[Int32]
     isr_nodes: list[Int32]
     eligible_leader_replicas: list[Int32] | None = field(default=None)
-    """Out of sync and still known to hold everything committed."""
+    """Replicas that are not in sync but are known to have every committed record."""
     last_known_elr: list[Int32] | None = field(default=None)
     offline_replicas: list[Int32] = field(default=[])
 
 
 @nested
 class DescribeTopicPartitionsResponseTopic:
-    """One topic, or the error for a topic that was asked for."""
+    """One topic, or the error for a topic of the request."""
 
     error_code: Int16 = field(default=0)
     name: String | None
@@ -61,9 +61,9 @@ class DescribeTopicPartitionsResponseTopic:
 
 @response(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 class DescribeTopicPartitionsResponse:
-    """A page, and where the next one starts."""
+    """A page of topics, and the position where the next page begins."""
 
     throttle_time_ms: Int32 = field(default=0)
     topics: list[DescribeTopicPartitionsResponseTopic]
     next_cursor: Cursor | None = field(default=None)
-    """The position of the next page; None if this was the last page."""
+    """The position of the next page; None if this is the last page."""

@@ -1,4 +1,4 @@
-"""DescribeTransactions: the state of transactional ids at their coordinators (KIP-664)."""
+"""DescribeTransactions: read the state of transactional ids from their coordinators (KIP-664)."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, Int64, String, field, nested, request, response
@@ -6,7 +6,7 @@ from ..schema import Int16, Int32, Int64, String, field, nested, request, respon
 
 @request(ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+")
 class DescribeTransactionsRequest:
-    """Ask the coordinator of these ids."""
+    """Ask about some transactional ids; the request goes to their coordinator."""
 
     transactional_ids: list[String]
 
@@ -21,7 +21,7 @@ class TopicData:
 
 @nested
 class TransactionState:
-    """One transactional id."""
+    """The state of one transactional id."""
 
     error_code: Int16 = field(default=0)
     transactional_id: String
@@ -29,11 +29,11 @@ class TransactionState:
     """`Empty`, `Ongoing`, `PrepareCommit`, ..., as Kafka names them."""
     transaction_timeout_ms: Int32 = field(default=0)
     transaction_start_time_ms: Int64 = field(default=-1)
-    """Milliseconds; -1 if no transaction is open."""
+    """The time when the transaction began, ms since the epoch; -1 if none is open."""
     producer_id: Int64 = field(default=-1)
     producer_epoch: Int16 = field(default=-1)
     topics: list[TopicData] = field(default=[])
-    """While it ends, only partitions without a marker."""
+    """The partitions in the transaction; while it ends, only those that still lack the marker."""
 
 
 @response(ApiKey.DESCRIBE_TRANSACTIONS)

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: list users' SCRAM passwords by mechanism (KIP-554)."""
+"""DescribeUserScramCredentials: list which SCRAM credentials users have (KIP-554)."""
 
 from ..api import ApiKey
 from ..schema import Int8, Int16, Int32, String, field, nested, request, response
@@ -13,10 +13,10 @@ class UserName:
 
 @request(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+")
 class DescribeUserScramCredentialsRequest:
-    """Ask for some users, or all."""
+    """Ask for the credentials of some users, or of all."""
 
     users: list[UserName] | None
-    """Null or empty: all users."""
+    """The users; None or an empty list means all users."""
 
 
 @nested

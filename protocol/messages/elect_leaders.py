@@ -1,4 +1,4 @@
-"""ElectLeaders: elect preferred leaders, or replicas out of sync if no other is left."""
+"""ElectLeaders: elect the preferred leaders, or replicas out of sync where no other is left."""
 
 from enum import IntEnum
 
@@ -10,7 +10,7 @@ class ElectionType(IntEnum):
     """The replicas that may be elected (KIP-460)."""
 
     PREFERRED = 0
-    """The first in the list of replicas, if it is in sync."""
+    """Elect the first replica of the assignment, if it is in sync."""
     UNCLEAN = 1
     """If there is no leader, elect the live replica with the longest log. It may lack records."""
 
@@ -25,7 +25,7 @@ class TopicPartitions:
 
 @request(ApiKey.ELECT_LEADERS, versions="0-2", flexible="2+")
 class ElectLeadersRequest:
-    """Elect leaders of these partitions; version 0 knows preferred ones only."""
+    """Elect leaders of these partitions; version 0 can ask for preferred leaders only."""
 
     election_type: Int8 = field("1+", default=ElectionType.PREFERRED)
     topic_partitions: list[TopicPartitions] | None
@@ -52,7 +52,7 @@ class ReplicaElectionResult:
 
 @response(ApiKey.ELECT_LEADERS)
 class ElectLeadersResponse:
-    """One result for each partition named; if none was named, only the partitions that changed."""
+    """One result for each partition of the request; if it named none, for each that changed."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field("1+", default=0)

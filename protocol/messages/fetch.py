@@ -1,8 +1,8 @@
-"""Fetch: read record batches, as a consumer or as a follower; the replication protocol.
+"""Fetch: read record batches, as a consumer or, to replicate them, as a follower.
 
-A request with a session id names only what changed since the last one (KIP-227). A follower's
-fetch at offset N says that it holds everything below N; `last_fetched_epoch` lets the leader find
-where the two logs part (KIP-595, diverging epoch).
+A request with a session id names only the partitions that changed since the last one (KIP-227). A
+follower that fetches at offset N thereby confirms that it has everything before N; its
+`last_fetched_epoch` lets the leader find the offset at which the two logs diverge (KIP-595).
 """
 
 from ..api import ApiKey
@@ -35,13 +35,14 @@ class ReplicaState:
     """The follower's identity; from version 15 on its broker epoch fences zombies (KIP-903)."""
 
     replica_id: Int32 = field(default=-1)
-    """-1 for a consumer, -2 for one that is given batches as they lie in the log."""
+    """The follower's broker id; -1 for a consumer, -2 for a reader that wants the log as it is
+    stored."""
     replica_epoch: Int64 = field(default=-1)
 
 
 @nested
 class FetchPartition:
-    """The position to read from in one partition, and how much to read."""
+    """A partition, the offset to read from, and how much to read."""
 
     partition: Int32
     current_leader_epoch: Int32 = field("9+", default=-1)
@@ -52,13 +53,14 @@ class FetchPartition:
     log_start_offset: Int64 = field("5+", default=-1)
     """The follower's log start offset; -1 from a consumer."""
     partition_max_bytes: Int32
-    """The first batch is given whole even if it is larger."""
+    """The most bytes to read; the first batch is returned whole even if it is larger."""
     replica_directory_id: Uuid = field("17+", default=ZERO_UUID, tag=0)
     high_watermark: Int64 = field("18+", default=UNKNOWN_HIGH_WATERMARK, tag=1)
-    """The high watermark that the reader knows; if it is behind, the answer comes at once
+    """The high watermark that the reader knows. If the leader's is higher, it answers at once
     (KIP-1166)."""
     flushed_offset: Int64 = field("12+", default=-1, tag=FLUSHED_OFFSET_TAG)
-    """Our own field: the offset up to which the follower's log is on disk; -1 if not stated."""
+    """Our own field: the offset up to which the follower's log is on disk; -1 if the follower does
+    not say."""
 
 
 @nested
@@ -81,20 +83,20 @@ class ForgottenTopic:
 
 @request(ApiKey.FETCH, versions="4-18", flexible="12+")
 class FetchRequest:
-    """Read from partitions; wait up to `max_wait_ms` until `min_bytes` are there."""
+    """Read from partitions; wait at most `max_wait_ms` for `min_bytes` of records."""
 
     cluster_id: String | None = field("12+", default=None, tag=0)
     replica_id: Int32 = field("4-14", default=-1)
     replica_state: ReplicaState | None = field("15+", default=None, tag=1)
-    """The follower; None from a consumer."""
+    """The follower that reads; None for a consumer."""
     max_wait_ms: Int32
     min_bytes: Int32
     max_bytes: Int32 = field(default=0x7FFF_FFFF)
     isolation_level: Int8 = field(default=0)
-    """0 reads up to the high watermark, 1 only to the first open transaction."""
+    """0 to read up to the high watermark, 1 to read up to the last stable offset."""
     session_id: Int32 = field("7+", default=INVALID_SESSION_ID)
     session_epoch: Int32 = field("7+", default=FINAL_SESSION_EPOCH)
-    """-1 for no session, 0 for a new one, else the number of this request in the session."""
+    """-1 to use no session, 0 to begin one, else the number of this request in the session."""
     topics: list[FetchTopic]
     forgotten_topics_data: list[ForgottenTopic] = field("7+", default=[])
     rack_id: String = field("11+", default="")
@@ -110,7 +112,7 @@ class EpochEndOffset:
 
 @nested
 class SnapshotId:
-    """A snapshot to load before fetching on; only in the metadata quorum."""
+    """The snapshot that the reader must load first; used by the metadata quorum only."""
 
     end_offset: Int64 = field(default=-1)
     epoch: Int32 = field(default=-1)
@@ -118,7 +120,7 @@ class SnapshotId:
 
 @nested
 class AbortedTransaction:
-    """Records of this producer from `first_offset` to its next abort marker do not count."""
+    """The producer's aborted records: from `first_offset` to its next abort marker."""
 
     producer_id: Int64
     first_offset: Int64
@@ -126,7 +128,7 @@ class AbortedTransaction:
 
 @nested
 class PartitionData:
-    """The batches read from one partition, and the ends of its log."""
+    """The batches read from one partition, and its high watermark, last stable and start offset."""
 
     partition_index: Int32
     error_code: Int16 = field(default=0)
@@ -137,16 +139,16 @@ class PartitionData:
     current_leader: LeaderIdAndEpoch | None = field("12+", default=None, tag=1)
     snapshot_id: SnapshotId | None = field("12+", default=None, tag=2)
     aborted_transactions: list[AbortedTransaction] | None = field(default=None)
-    """None unless `isolation_level` is 1."""
+    """The aborted transactions among `records`; None unless `isolation_level` is 1."""
     preferred_read_replica: Int32 = field("11+", default=-1)
-    """A nearer replica to read from instead; -1 if there is none (KIP-392)."""
+    """The id of a nearer replica to read from; -1 if there is none (KIP-392)."""
     records: Records | None
-    """Whole batches; the first may begin before the offset asked for."""
+    """Whole batches; the first may begin before the requested offset."""
 
 
 @nested
 class FetchableTopicResponse:
-    """The partitions read of one topic."""
+    """The partitions of one topic that were read."""
 
     topic: String = field("4-12", default="")
     topic_id: Uuid = field("13+", default=ZERO_UUID)
@@ -155,12 +157,12 @@ class FetchableTopicResponse:
 
 @response(ApiKey.FETCH)
 class FetchResponse:
-    """The batches read; within a session, only partitions with something new."""
+    """The batches read; within a session, only the partitions that have something new."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field("7+", default=0)
     session_id: Int32 = field("7+", default=INVALID_SESSION_ID)
-    """0 when no session was made."""
+    """The id of the session; 0 if there is none."""
     responses: list[FetchableTopicResponse]
     node_endpoints: list[NodeEndpoint] = field("16+", default=[], tag=0)
-    """Endpoints of the leaders named in `current_leader`."""
+    """Endpoints of the leaders that `current_leader` names."""

@@ -1,4 +1,4 @@
-"""FindCoordinator: the broker that keeps a group's or transaction's state (KIP-699: many keys)."""
+"""FindCoordinator: find the broker that coordinates groups or transactions (KIP-699: many keys)."""
 
 from enum import IntEnum
 
@@ -10,7 +10,7 @@ NO_NODE = -1
 
 
 class CoordinatorType(IntEnum):
-    """The kinds of things that a key can name."""
+    """The kinds of keys that have a coordinator."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -19,11 +19,11 @@ class CoordinatorType(IntEnum):
 
 @request(ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+")
 class FindCoordinatorRequest:
-    """Ask for the coordinators of keys of one type."""
+    """Ask for the coordinators of some keys, all of one kind."""
 
     key: String = field("0-3", default="")
     key_type: Int8 = field("1+", default=CoordinatorType.GROUP)
-    """A CoordinatorType."""
+    """The kind of the keys: a CoordinatorType."""
     coordinator_keys: list[String] = field("4+", default=[])
 
 
@@ -41,7 +41,7 @@ class Coordinator:
 
 @response(ApiKey.FIND_COORDINATOR)
 class FindCoordinatorResponse:
-    """Up to version 3 the one coordinator in the answer itself, then one item for each key."""
+    """One item for each key; up to version 3 the fields of the response are the only one."""
 
     throttle_time_ms: Int32 = field("1+", default=0)
     error_code: Int16 = field("0-3", default=0)

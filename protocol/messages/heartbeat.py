@@ -1,4 +1,4 @@
-"""Heartbeat: a member is alive; the answer tells it when a rebalance has begun."""
+"""Heartbeat: a group member reports that it is alive, and learns when a rebalance has begun."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, String, field, request, response
@@ -6,7 +6,7 @@ from ..schema import Int16, Int32, String, field, request, response
 
 @request(ApiKey.HEARTBEAT, versions="0-4", flexible="4+")
 class HeartbeatRequest:
-    """A sign of life."""
+    """Report that the member is alive."""
 
     group_id: String
     generation_id: Int32
@@ -16,7 +16,7 @@ class HeartbeatRequest:
 
 @response(ApiKey.HEARTBEAT)
 class HeartbeatResponse:
-    """No error, or what the member must do."""
+    """No error, or an error that tells the member to join again."""
 
     throttle_time_ms: Int32 = field("1+", default=0)
     error_code: Int16 = field(default=0)

@@ -8,7 +8,7 @@ from .alter_configs import AlterConfigsResourceResponse
 
 
 class ConfigOperation(IntEnum):
-    """The changes that can be made to a key; the last two are for lists."""
+    """The changes that can be made to a key; the last two apply to lists only."""
 
     SET = 0
     DELETE = 1
@@ -18,13 +18,13 @@ class ConfigOperation(IntEnum):
 
 @nested
 class AlterableConfig:
-    """One change."""
+    """One change of one key."""
 
     name: String
     config_operation: Int8 = field(default=ConfigOperation.SET)
-    """A ConfigOperation."""
+    """The kind of change: a ConfigOperation."""
     value: String | None
-    """None only for DELETE."""
+    """The new value; None only if the operation is DELETE."""
 
 
 @nested
@@ -32,14 +32,14 @@ class AlterConfigsResource:
     """The changes to one topic or broker; either all are made or none."""
 
     resource_type: Int8
-    """A ResourceType of DescribeConfigs."""
+    """The kind of resource: a ResourceType of DescribeConfigs."""
     resource_name: String
     configs: list[AlterableConfig]
 
 
 @request(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsRequest:
-    """Change configurations, each resource on its own."""
+    """Change configurations; each resource succeeds or fails on its own."""
 
     resources: list[AlterConfigsResource]
     validate_only: Bool = field(default=False)

@@ -1,4 +1,4 @@
-"""InitProducerId: a producer's number, so that brokers can tell a retry from a new batch."""
+"""InitProducerId: get a producer id, by which brokers tell a retry from a new batch."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, Int64, String, field, request, response
@@ -9,11 +9,12 @@ class InitProducerIdRequest:
     """Ask for a producer id, or for the next epoch of the one in use."""
 
     transactional_id: String | None = field(default=None)
-    """The transactional id; None for an idempotent producer, which any broker can answer."""
+    """The transactional id; None for an idempotent producer, whose request any broker can answer.
+    """
     transaction_timeout_ms: Int32
-    """Ignored if there is no transactional id."""
+    """Milliseconds that a transaction may stay open; ignored if there is no transactional id."""
     producer_id: Int64 = field("3+", default=-1)
-    """The one in use, to go on with a higher epoch (KIP-360)."""
+    """The id that the producer has, if it asks for the next epoch of it (KIP-360); else -1."""
     producer_epoch: Int16 = field("3+", default=-1)
 
 

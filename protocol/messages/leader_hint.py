@@ -1,11 +1,11 @@
-"""The present leader of a partition, given with a refusal so that no client must ask (KIP-951)."""
+"""The present leader of a partition, sent with an error to spare a Metadata request (KIP-951)."""
 
 from ..schema import Int32, String, field, nested
 
 
 @nested
 class LeaderIdAndEpoch:
-    """The leader this broker knows of."""
+    """The leader that this broker knows of."""
 
     leader_id: Int32 = field(default=-1)
     """The leader's id; -1 if there is none."""
@@ -14,7 +14,7 @@ class LeaderIdAndEpoch:
 
 @nested
 class NodeEndpoint:
-    """The endpoint of a leader named in the same response."""
+    """The address of a leader that the same response names."""
 
     node_id: Int32
     host: String

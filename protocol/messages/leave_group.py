@@ -1,4 +1,4 @@
-"""LeaveGroup: remove members at once, not by timeout; an admin may remove static members."""
+"""LeaveGroup: remove members at once instead of by timeout; an admin may remove static members."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, String, field, nested, request, response
@@ -6,17 +6,17 @@ from ..schema import Int16, Int32, String, field, nested, request, response
 
 @nested
 class MemberIdentity:
-    """A member that leaves, by its id or by its lasting name."""
+    """A member to remove, by its member id or by its group instance id."""
 
     member_id: String = field(default="")
     group_instance_id: String | None = field(default=None)
     reason: String | None = field("5+", default=None)
-    """A reason for the broker's log (KIP-800)."""
+    """Why the member leaves, for the broker's log (KIP-800)."""
 
 
 @request(ApiKey.LEAVE_GROUP, versions="0-5", flexible="4+")
 class LeaveGroupRequest:
-    """One member up to version 2, then any number."""
+    """Remove one member up to version 2; from version 3 on, any number."""
 
     group_id: String
     member_id: String = field("0-2", default="")
@@ -34,7 +34,7 @@ class MemberResponse:
 
 @response(ApiKey.LEAVE_GROUP)
 class LeaveGroupResponse:
-    """The request's error, and from version 3 on one item for each member."""
+    """The error of the request, and from version 3 on one item for each member."""
 
     throttle_time_ms: Int32 = field("1+", default=0)
     error_code: Int16 = field(default=0)

@@ -1,6 +1,6 @@
-"""ListConfigResources: the resources that have a configuration of their own (KIP-1142).
+"""ListConfigResources: list the resources that have their own configuration (KIP-1142).
 
-Version 0 knows client metrics only.
+Version 0 lists client metrics subscriptions only.
 """
 
 from ..api import ApiKey
@@ -10,7 +10,7 @@ from .describe_configs import ResourceType
 
 @request(ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+")
 class ListConfigResourcesRequest:
-    """Ask for resources of some types; an empty list stands for all types."""
+    """Ask for resources of some types; an empty list means all types."""
 
     resource_types: list[Int8] = field("1+", default=[])
 

@@ -1,4 +1,4 @@
-"""ListGroups: the groups that this broker coordinates."""
+"""ListGroups: list the groups that this broker coordinates."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, String, field, nested, request, response
@@ -6,7 +6,7 @@ from ..schema import Int16, Int32, String, field, nested, request, response
 
 @request(ApiKey.LIST_GROUPS, versions="0-5", flexible="3+")
 class ListGroupsRequest:
-    """Ask for the groups that match the filters; empty filters match all."""
+    """Ask for the groups that match the filters; an empty filter matches all."""
 
     states_filter: list[String] = field("4+", default=[])
     types_filter: list[String] = field("5+", default=[])
@@ -14,18 +14,18 @@ class ListGroupsRequest:
 
 @nested
 class ListedGroup:
-    """A group in brief."""
+    """The name, the type and the state of a group."""
 
     group_id: String
     protocol_type: String
     group_state: String = field("4+", default="")
     group_type: String = field("5+", default="")
-    """`classic` or `consumer`."""
+    """The group's type: `classic` or `consumer`."""
 
 
 @response(ApiKey.LIST_GROUPS)
 class ListGroupsResponse:
-    """Groups whose state is loaded, and an error where some is not."""
+    """The groups that are loaded, and an error if the state of some group is still being loaded."""
 
     throttle_time_ms: Int32 = field("1+", default=0)
     error_code: Int16 = field(default=0)

@@ -1,4 +1,4 @@
-"""ListOffsets: the first or last offset of a partition, or the offset at a time."""
+"""ListOffsets: find the first or last offset of a partition, or the offset at a time."""
 
 from ..api import ApiKey
 from ..schema import Int8, Int16, Int32, Int64, String, field, nested, request, response
@@ -6,9 +6,9 @@ from ..schema import Int8, Int16, Int32, Int64, String, field, nested, request, 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
 MAX_TIMESTAMP = -3
-"""Offset and timestamp of the record with the largest timestamp (version 7, KIP-734)."""
+"""Asks for offset and timestamp of the record with the largest timestamp (version 7, KIP-734)."""
 EARLIEST_LOCAL_TIMESTAMP = -4
-"""First offset on the broker's own disk (version 8, tiered storage)."""
+"""Asks for the first offset on the broker's own disk (version 8, tiered storage)."""
 LATEST_TIERED_TIMESTAMP = -5
 EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
 
@@ -20,7 +20,7 @@ class ListOffsetsPartition:
     partition_index: Int32
     current_leader_epoch: Int32 = field("4+", default=-1)
     timestamp: Int64
-    """The first record at or after this time in ms, or one of the negative constants above."""
+    """Asks for the first record at or after this time in ms, or for one of the constants above."""
 
 
 @nested
@@ -36,12 +36,12 @@ class ListOffsetsRequest:
     """Look up offsets on the partitions' leaders."""
 
     replica_id: Int32 = field(default=-1)
-    """-1 for a consumer."""
+    """The id of the broker that asks; -1 for a consumer."""
     isolation_level: Int8 = field("2+", default=0)
-    """Decides what "latest" means: the high watermark or the last stable offset."""
+    """The isolation level: "latest" is the high watermark for 0, the last stable offset for 1."""
     topics: list[ListOffsetsTopic]
     timeout_ms: Int32 = field("10+", default=0)
-    """Milliseconds; bounds lookups in tiered storage."""
+    """Milliseconds that a lookup in tiered storage may take."""
 
 
 @nested
@@ -51,9 +51,10 @@ class ListOffsetsPartitionResponse:
     partition_index: Int32
     error_code: Int16 = field(default=0)
     timestamp: Int64 = field(default=-1)
-    """Milliseconds, of the record found; -1 for earliest, latest and nothing found."""
+    """Timestamp of the record found, in ms; -1 if none was, and for the earliest and latest offset.
+    """
     offset: Int64 = field(default=-1)
-    """-1 when no record is that new."""
+    """The offset found; -1 if no record is that new."""
     leader_epoch: Int32 = field("4+", default=-1)
 
 
@@ -67,7 +68,7 @@ class ListOffsetsTopicResponse:
 
 @response(ApiKey.LIST_OFFSETS)
 class ListOffsetsResponse:
-    """One answer for each question."""
+    """One result for each partition."""
 
     throttle_time_ms: Int32 = field("2+", default=0)
     topics: list[ListOffsetsTopicResponse]

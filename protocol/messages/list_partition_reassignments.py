@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: the partitions that move, with old and new replicas (KIP-455)."""
+"""ListPartitionReassignments: list the partitions that are being reassigned (KIP-455)."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, String, field, nested, request, response
@@ -14,7 +14,7 @@ class ListPartitionReassignmentsTopics:
 
 @request(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions="0", flexible="0+")
 class ListPartitionReassignmentsRequest:
-    """Ask about these partitions, or about all."""
+    """Ask about some partitions, or about all."""
 
     timeout_ms: Int32 = field(default=60_000)
     topics: list[ListPartitionReassignmentsTopics] | None = field(default=None)
@@ -22,18 +22,18 @@ class ListPartitionReassignmentsRequest:
 
 @nested
 class OngoingPartitionReassignment:
-    """One partition on the move."""
+    """One partition that is being reassigned."""
 
     partition_index: Int32
     replicas: list[Int32]
-    """All of them, old and new."""
+    """The ids of all its replicas, old and new."""
     adding_replicas: list[Int32]
     removing_replicas: list[Int32]
 
 
 @nested
 class OngoingTopicReassignment:
-    """The moving partitions of one topic."""
+    """The partitions of one topic that are being reassigned."""
 
     name: String
     partitions: list[OngoingPartitionReassignment]
@@ -41,7 +41,7 @@ class OngoingTopicReassignment:
 
 @response(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 class ListPartitionReassignmentsResponse:
-    """Only partitions that are moving."""
+    """The partitions that are being reassigned; others are left out."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

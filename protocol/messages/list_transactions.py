@@ -1,4 +1,4 @@
-"""ListTransactions: the transactional ids that this broker coordinates (KIP-664, 994, 1152)."""
+"""ListTransactions: list transactional ids that this broker coordinates (KIP-664, 994, 1152)."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, Int64, String, field, nested, request, response
@@ -6,19 +6,20 @@ from ..schema import Int16, Int32, Int64, String, field, nested, request, respon
 
 @request(ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+")
 class ListTransactionsRequest:
-    """Ask for transactional ids that pass every filter; an empty filter lets all through."""
+    """Ask for the transactional ids that pass every filter; an empty filter passes all."""
 
     state_filters: list[String] = field(default=[])
     producer_id_filters: list[Int64] = field(default=[])
     duration_filter: Int64 = field("1+", default=-1)
-    """Milliseconds: only transactions that are open for longer; negative: all."""
+    """Passes only transactions that have been open for longer, in ms; a negative value passes all.
+    """
     transactional_id_pattern: String | None = field("2+", default=None)
-    """A regular expression."""
+    """A regular expression that the whole transactional id must match; None passes all."""
 
 
 @nested
 class TransactionState:
-    """A transactional id in brief."""
+    """A transactional id, its producer id and its state."""
 
     transactional_id: String
     producer_id: Int64
@@ -27,7 +28,7 @@ class TransactionState:
 
 @response(ApiKey.LIST_TRANSACTIONS)
 class ListTransactionsResponse:
-    """The transactions found, and the filters that name no known state."""
+    """The ids found, and those state filters that name no state which this broker knows."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

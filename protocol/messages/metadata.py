@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics, partitions and their leaders; every client's map of the cluster."""
+"""Metadata: read the cluster's brokers, topics and partitions, and who leads each partition."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int16, Int32, String, Uuid, field, nested, request, response
@@ -9,7 +9,7 @@ OPERATIONS_NOT_ASKED = -(2**31)
 
 @nested
 class MetadataRequestTopic:
-    """A topic asked for by name, or from version 10 on by id."""
+    """A topic, given by its name, or from version 10 on by its id."""
 
     topic_id: Uuid = field("10+", default=ZERO_UUID)
     name: String | None = field(default=None, nullable="10+")
@@ -17,19 +17,20 @@ class MetadataRequestTopic:
 
 @request(ApiKey.METADATA, versions="0-13", flexible="9+")
 class MetadataRequest:
-    """Ask for brokers and topics."""
+    """Ask for the brokers and for some topics."""
 
     topics: list[MetadataRequestTopic] | None = field(default=None, nullable="1+")
-    """The topics; None for all. An empty list means none, but all in version 0."""
+    """The topics. None means all, and an empty list none; in version 0 an empty list means all."""
     allow_auto_topic_creation: Bool = field("4+", default=True)
-    """Create unknown topics if the broker's auto.create.topics.enable agrees."""
+    """If true, create unknown topics, provided that auto.create.topics.enable is on at the broker.
+    """
     include_cluster_authorized_operations: Bool = field("8-10", default=False)
     include_topic_authorized_operations: Bool = field("8+", default=False)
 
 
 @nested
 class MetadataResponseBroker:
-    """A live broker as reached through the listener the request came by."""
+    """A live broker, with its address on the listener that received the request."""
 
     node_id: Int32
     host: String
@@ -39,10 +40,10 @@ class MetadataResponseBroker:
 
 @nested
 class MetadataResponsePartition:
-    """One partition; its replicas as broker ids."""
+    """One partition; replicas are given as broker ids."""
 
     error_code: Int16 = field(default=0)
-    """LEADER_NOT_AVAILABLE or LISTENER_NOT_FOUND do not make the other fields wrong."""
+    """The error; with LEADER_NOT_AVAILABLE or LISTENER_NOT_FOUND the other fields are valid too."""
     partition_index: Int32
     leader_id: Int32
     """The leader's id; -1 if there is none."""
@@ -54,16 +55,16 @@ class MetadataResponsePartition:
 
 @nested
 class MetadataResponseTopic:
-    """One topic, or the error for a topic that was asked for."""
+    """One topic, or the error for a topic of the request."""
 
     error_code: Int16 = field(default=0)
     name: String | None = field(nullable="12+")
-    """None for an unknown id."""
+    """The topic's name; None if the request gave an unknown id."""
     topic_id: Uuid = field("10+", default=ZERO_UUID)
     is_internal: Bool = field("1+", default=False)
     partitions: list[MetadataResponsePartition] = field(default=[])
     topic_authorized_operations: Int32 = field("8+", default=OPERATIONS_NOT_ASKED)
-    """Bits of the operations allowed; the smallest int32 when not asked for."""
+    """Bits of the operations allowed; the smallest int32 if the request did not ask for them."""
 
 
 @response(ApiKey.METADATA)
@@ -74,8 +75,10 @@ class MetadataResponse:
     brokers: list[MetadataResponseBroker]
     cluster_id: String | None = field("2+", default=None)
     controller_id: Int32 = field("1+", default=-1)
-    """A live broker that takes admin requests, as controllers do not serve clients."""
+    """A live broker to send admin requests to; it forwards them, as controllers serve no clients.
+    """
     topics: list[MetadataResponseTopic]
     cluster_authorized_operations: Int32 = field("8-10", default=OPERATIONS_NOT_ASKED)
     error_code: Int16 = field("13+", default=0)
-    """REBOOTSTRAP_REQUIRED sends the client back to its bootstrap servers (KIP-1102)."""
+    """REBOOTSTRAP_REQUIRED tells the client to start again from its bootstrap servers (KIP-1102).
+    """

@@ -1,28 +1,28 @@
-"""OffsetCommit: record how far a group has read in partitions."""
+"""OffsetCommit: store the offsets up to which a group has read its partitions."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, Int64, String, Uuid, field, nested, request, response
 from ..types import ZERO_UUID
 
 NO_GENERATION = -1
-"""The generation, with an empty member id, of a client that is no member of the group."""
+"""The generation in a commit by a client that is not a member; its member id is empty."""
 
 
 @nested
 class OffsetCommitRequestPartition:
-    """The next offset to read of one partition."""
+    """A partition and the offset of the next record to read."""
 
     partition_index: Int32
     committed_offset: Int64
     committed_leader_epoch: Int32 = field("6+", default=-1)
     """The leader epoch of the last record read; -1 if it is not known."""
     committed_metadata: String | None = field(default=None)
-    """Text that only the application reads."""
+    """Text for the application alone; the broker stores it and returns it."""
 
 
 @nested
 class OffsetCommitRequestTopic:
-    """Offsets in one topic, named by id from version 10 on."""
+    """The offsets of one topic, which is named by its id from version 10 on."""
 
     name: String = field("0-9", default="")
     topic_id: Uuid = field("10+", default=ZERO_UUID)
@@ -38,7 +38,8 @@ class OffsetCommitRequest:
     member_id: String = field(default="")
     group_instance_id: String | None = field("7+", default=None)
     retention_time_ms: Int64 = field("2-4", default=-1)
-    """Milliseconds; -1 if the broker's retention applies."""
+    """Milliseconds to keep the offsets; -1 to keep them as long as the broker's configuration says.
+    """
     topics: list[OffsetCommitRequestTopic]
 
 
@@ -52,7 +53,7 @@ class OffsetCommitResponsePartition:
 
 @nested
 class OffsetCommitResponseTopic:
-    """A topic as named in the request."""
+    """The results for one topic, which is named as in the request."""
 
     name: String = field("0-9", default="")
     topic_id: Uuid = field("10+", default=ZERO_UUID)

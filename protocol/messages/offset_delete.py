@@ -1,4 +1,4 @@
-"""OffsetDelete: delete a group's committed offsets in partitions it no longer reads (KIP-496)."""
+"""OffsetDelete: delete a group's offsets in partitions that it no longer reads (KIP-496)."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, String, field, nested, request, response
@@ -6,7 +6,7 @@ from ..schema import Int16, Int32, String, field, nested, request, response
 
 @nested
 class OffsetDeleteRequestPartition:
-    """A partition whose offset goes."""
+    """A partition whose committed offset is to be deleted."""
 
     partition_index: Int32
 
@@ -45,7 +45,7 @@ class OffsetDeleteResponseTopic:
 
 @response(ApiKey.OFFSET_DELETE)
 class OffsetDeleteResponse:
-    """The group's error, else one result for each partition."""
+    """The error of the group, or else one result for each partition."""
 
     error_code: Int16 = field(default=0)
     throttle_time_ms: Int32 = field(default=0)

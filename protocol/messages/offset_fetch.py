@@ -1,16 +1,16 @@
-"""OffsetFetch: groups' committed offsets; one group up to version 7, then any number (KIP-709)."""
+"""OffsetFetch: read groups' committed offsets, from version 8 on of many groups (KIP-709)."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int16, Int32, Int64, String, Uuid, field, nested, request, response
 from ..types import ZERO_UUID
 
 NO_OFFSET = -1
-"""The `committed_offset` of a partition without a commit; this is no error."""
+"""The `committed_offset` of a partition that has no commit, which is not an error."""
 
 
 @nested
 class OffsetFetchRequestTopics:
-    """Partitions of one topic, named by id from version 10 on."""
+    """Partitions of one topic, which is named by its id from version 10 on."""
 
     name: String = field("1-9", default="")
     topic_id: Uuid = field("10+", default=ZERO_UUID)
@@ -19,31 +19,32 @@ class OffsetFetchRequestTopics:
 
 @nested
 class OffsetFetchRequestGroup:
-    """A group to ask about."""
+    """A group, and the topics whose offsets are wanted."""
 
     group_id: String
     member_id: String | None = field("9+", default=None)
     member_epoch: Int32 = field("9+", default=-1)
-    """The epoch of a member by KIP-848; -1 otherwise."""
+    """The epoch of a member that uses the protocol of KIP-848; -1 otherwise."""
     topics: list[OffsetFetchRequestTopics] | None = field(default=None)
-    """The topics to read; None for all committed offsets."""
+    """The topics to read; None means every topic that the group has committed."""
 
 
 @request(ApiKey.OFFSET_FETCH, versions="1-10", flexible="6+")
 class OffsetFetchRequest:
-    """Ask for committed offsets."""
+    """Ask for the committed offsets of groups; up to version 7, of one group."""
 
     group_id: String = field("0-7", default="")
     topics: list[OffsetFetchRequestTopics] | None = field("0-7", nullable="2-7", default=[])
-    """The topics to read; None for all committed offsets."""
+    """The topics to read; None means every topic that the group has committed."""
     groups: list[OffsetFetchRequestGroup] = field("8+", default=[])
     require_stable: Bool = field("7+", default=False)
-    """UNSTABLE_OFFSET_COMMIT where a transaction is about to change the offset (KIP-447)."""
+    """If true, an offset that an open transaction may change gives UNSTABLE_OFFSET_COMMIT
+    (KIP-447)."""
 
 
 @nested
 class OffsetFetchResponsePartitions:
-    """The next offset to read of one partition."""
+    """A partition and the offset of the next record to read."""
 
     partition_index: Int32
     committed_offset: Int64 = field(default=NO_OFFSET)
@@ -54,7 +55,7 @@ class OffsetFetchResponsePartitions:
 
 @nested
 class OffsetFetchResponseTopics:
-    """Offsets in one topic, named as in the request."""
+    """The offsets of one topic, which is named as in the request."""
 
     name: String = field("1-9", default="")
     topic_id: Uuid = field("10+", default=ZERO_UUID)
@@ -63,7 +64,7 @@ class OffsetFetchResponseTopics:
 
 @nested
 class OffsetFetchResponseGroup:
-    """Offsets of one group."""
+    """The offsets of one group."""
 
     group_id: String
     topics: list[OffsetFetchResponseTopics] = field(default=[])
@@ -72,7 +73,7 @@ class OffsetFetchResponseGroup:
 
 @response(ApiKey.OFFSET_FETCH)
 class OffsetFetchResponse:
-    """Up to version 7 the one group's offsets, then one item for each group."""
+    """One item for each group; up to version 7 the response itself has the one group's fields."""
 
     throttle_time_ms: Int32 = field("3+", default=0)
     topics: list[OffsetFetchResponseTopics] = field("0-7", default=[])

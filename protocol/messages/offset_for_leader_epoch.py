@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch: the end of an epoch in the leader's log, to find lost data (KIP-101)."""
+"""OffsetForLeaderEpoch: find where a leader epoch ends in the leader's log (KIP-101).
+
+By it a reader finds the offset at which its own log, or its position, diverges from the leader's.
+"""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, Int64, String, field, nested, request, response
@@ -15,7 +18,7 @@ class OffsetForLeaderPartition:
     current_leader_epoch: Int32 = field(default=-1)
     """The leader epoch that the reader knows; -1 skips the check."""
     leader_epoch: Int32
-    """The epoch whose end is asked for."""
+    """The epoch whose end offset is wanted."""
 
 
 @nested
@@ -28,21 +31,21 @@ class OffsetForLeaderTopic:
 
 @request(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="2-4", flexible="4+")
 class OffsetForLeaderEpochRequest:
-    """Look up ends of epochs on the partitions' leaders."""
+    """Look up the end offsets of epochs; the leader of each partition must be asked."""
 
     replica_id: Int32 = field("3+", default=UNKNOWN_REPLICA_ID)
-    """-1 for a consumer, -2 when not said."""
+    """The follower's broker id; -1 for a consumer, -2 if the reader does not say."""
     topics: list[OffsetForLeaderTopic]
 
 
 @nested
 class EpochEndOffset:
-    """The largest epoch not above the one asked for, and its end offset."""
+    """The largest epoch in the log that is not above the requested one, and its end offset."""
 
     error_code: Int16 = field(default=0)
     partition: Int32
     leader_epoch: Int32 = field(default=-1)
-    """-1 when the log knows no epoch so old."""
+    """The epoch found; -1 if the log begins with a later epoch."""
     end_offset: Int64 = field(default=-1)
 
 
@@ -56,7 +59,7 @@ class OffsetForLeaderTopicResult:
 
 @response(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 class OffsetForLeaderEpochResponse:
-    """One answer for each question."""
+    """One result for each partition."""
 
     throttle_time_ms: Int32 = field(default=0)
     topics: list[OffsetForLeaderTopicResult]

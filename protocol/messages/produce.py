@@ -1,7 +1,7 @@
 """Produce: append record batches to the partitions that the broker leads.
 
-Versions 0-2 carry old record formats: they are advertised, because librdkafka before 2.11.1 needs
-to see them, and refused.
+Versions 0-2 have older record formats. ApiVersions lists them, because librdkafka before 2.11.1
+requires it, but a request in one of them is refused.
 """
 
 from ..api import ApiKey
@@ -10,7 +10,7 @@ from ..types import ZERO_UUID
 from .leader_hint import LeaderIdAndEpoch, NodeEndpoint
 
 ACKS_ALL = -1
-"""The acks of a producer that waits until all replicas in sync have its batches."""
+"""The `acks` of a producer that waits until all replicas in sync have its batches."""
 
 
 @nested
@@ -23,7 +23,7 @@ class PartitionProduceData:
 
 @nested
 class TopicProduceData:
-    """Batches for one topic: by name up to version 12, by id from 13 on (KIP-516)."""
+    """Batches for one topic, named up to version 12, and given by its id from 13 on (KIP-516)."""
 
     name: String = field("3-12", default="")
     topic_id: Uuid = field("13+", default=ZERO_UUID)
@@ -32,19 +32,19 @@ class TopicProduceData:
 
 @request(ApiKey.PRODUCE, versions="3-13", advertise="0-13", flexible="9+", most_items=20_000)
 class ProduceRequest:
-    """Append record batches to partitions this broker leads."""
+    """Append record batches to partitions that this broker leads."""
 
     transactional_id: String | None = field(default=None)
     acks: Int16
-    """-1 waits for every in-sync replica, 1 for the leader; 0 asks for no answer."""
+    """-1 to wait for every in-sync replica, 1 to wait for the leader only, 0 to get no response."""
     timeout_ms: Int32
-    """Milliseconds that acks=-1 may wait for the replicas."""
+    """Milliseconds that a request with acks=-1 may wait for the replicas."""
     topic_data: list[TopicProduceData]
 
 
 @nested
 class BatchIndexAndErrorMessage:
-    """One record that had its batch refused."""
+    """One record because of which its batch was refused."""
 
     batch_index: Int32
     """Index of the record within the partition's records."""
@@ -58,15 +58,16 @@ class PartitionProduceResponse:
     index: Int32
     error_code: Int16 = field(default=0)
     base_offset: Int64
-    """Offset of the first record; -1 when nothing was appended."""
+    """Offset of the first record; -1 if nothing was appended."""
     log_append_time_ms: Int64 = field(default=-1)
-    """The broker's time where the topic has LogAppendTime, else -1."""
+    """The time of the append if the topic has message.timestamp.type=LogAppendTime, else -1."""
     log_start_offset: Int64 = field("5+", default=-1)
-    """-1 when unknown. Lets a producer tell retention from data loss."""
+    """The partition's first offset, by which a producer tells retention from data loss; -1 if
+    unknown."""
     record_errors: list[BatchIndexAndErrorMessage] = field("8+", default=[])
     error_message: String | None = field("8+", default=None)
     current_leader: LeaderIdAndEpoch | None = field("10+", default=None, tag=0)
-    """Given with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH."""
+    """The present leader, given with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH."""
 
 
 @nested
@@ -80,9 +81,9 @@ class TopicProduceResponse:
 
 @response(ApiKey.PRODUCE)
 class ProduceResponse:
-    """One answer for each partition of the request; not sent for acks=0."""
+    """One result for each partition of the request; there is no response if acks=0."""
 
     responses: list[TopicProduceResponse]
     throttle_time_ms: Int32 = field(default=0)
     node_endpoints: list[NodeEndpoint] = field("10+", default=[], tag=0)
-    """Endpoints of the leaders named in `current_leader`."""
+    """Endpoints of the leaders that `current_leader` names."""

@@ -1,4 +1,4 @@
-"""SyncGroup: the group's leader brings all assignments, and each member gets its own."""
+"""SyncGroup: the leader of a group sends all assignments, and each member receives its own."""
 
 from ..api import ApiKey
 from ..schema import Bytes, Int16, Int32, String, field, nested, request, response
@@ -21,9 +21,9 @@ class SyncGroupRequest:
     member_id: String
     group_instance_id: String | None = field("3+", default=None)
     protocol_type: String | None = field("5+", default=None)
-    """It is checked against the group's; None is not checked."""
+    """The type that the group must have; None skips the check."""
     protocol_name: String | None = field("5+", default=None)
-    """It is checked against the group's; None is not checked."""
+    """The protocol that the group must have chosen; None skips the check."""
     assignments: list[SyncGroupRequestAssignment] = field(default=[])
 
 

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets that become the group's when the transaction commits (KIP-98)."""
+"""TxnOffsetCommit: commit a group's offsets as part of a transaction (KIP-98)."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, Int64, String, field, nested, request, response
@@ -6,7 +6,7 @@ from ..schema import Int16, Int32, Int64, String, field, nested, request, respon
 
 @nested
 class TxnOffsetCommitRequestPartition:
-    """The next offset to read of one partition."""
+    """A partition and the offset of the next record to read."""
 
     partition_index: Int32
     committed_offset: Int64
@@ -16,7 +16,7 @@ class TxnOffsetCommitRequestPartition:
 
 @nested
 class TxnOffsetCommitRequestTopic:
-    """Offsets in one topic."""
+    """The offsets of one topic."""
 
     name: String
     partitions: list[TxnOffsetCommitRequestPartition]
@@ -24,14 +24,14 @@ class TxnOffsetCommitRequestTopic:
 
 @request(ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+")
 class TxnOffsetCommitRequest:
-    """Sent to the group's coordinator; from version 5 on it adds itself to the transaction."""
+    """Commit offsets of a group; from version 5 on this also adds the group to the transaction."""
 
     transactional_id: String
     group_id: String
     producer_id: Int64
     producer_epoch: Int16
     generation_id: Int32 = field("3+", default=-1)
-    """With member and instance, this fences consumers of an old generation (KIP-447)."""
+    """The generation; with member id and instance id it fences outdated consumers (KIP-447)."""
     member_id: String = field("3+", default="")
     group_instance_id: String | None = field("3+", default=None)
     topics: list[TxnOffsetCommitRequestTopic]

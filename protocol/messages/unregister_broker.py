@@ -1,4 +1,4 @@
-"""UnregisterBroker: forget a broker that will not come back (KIP-500)."""
+"""UnregisterBroker: remove the registration of a broker that will not return (KIP-500)."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, String, field, request, response
@@ -6,14 +6,14 @@ from ..schema import Int16, Int32, String, field, request, response
 
 @request(ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+")
 class UnregisterBrokerRequest:
-    """Forget one broker."""
+    """Remove the registration of one broker."""
 
     broker_id: Int32
 
 
 @response(ApiKey.UNREGISTER_BROKER)
 class UnregisterBrokerResponse:
-    """The result for the broker."""
+    """The result of the removal."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

@@ -1,4 +1,4 @@
-"""UpdateFeatures: finalise levels of features, up or down (KIP-584, KIP-778)."""
+"""UpdateFeatures: raise or lower the finalised levels of features (KIP-584, KIP-778)."""
 
 from enum import IntEnum
 
@@ -7,14 +7,14 @@ from ..schema import Bool, Int8, Int16, Int32, String, field, nested, request, r
 
 
 class UpgradeType(IntEnum):
-    """The kinds of change that the client allows."""
+    """The kinds of change that the client permits."""
 
     UNKNOWN = 0
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
-    """A lower level, as long as no metadata is lost by it."""
+    """Permit a lower level if no metadata is lost by it."""
     UNSAFE_DOWNGRADE = 3
-    """A lower level, even if metadata is lost."""
+    """Permit a lower level even if metadata is lost by it."""
 
 
 @nested
@@ -23,14 +23,14 @@ class FeatureUpdateKey:
 
     feature: String
     max_version_level: Int16
-    """Below 1: the feature is switched off."""
+    """The new level; a level below 1 switches the feature off."""
     allow_downgrade: Bool = field("0", default=False)
     upgrade_type: Int8 = field("1+", default=UpgradeType.UPGRADE)
 
 
 @request(ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+")
 class UpdateFeaturesRequest:
-    """Change levels; either all are changed or none."""
+    """Change the levels of features: of all of them, or of none."""
 
     timeout_ms: Int32 = field(default=60_000)
     feature_updates: list[FeatureUpdateKey]
@@ -48,7 +48,7 @@ class UpdatableFeatureResult:
 
 @response(ApiKey.UPDATE_FEATURES)
 class UpdateFeaturesResponse:
-    """One error for all; up to version 1 also one result for each."""
+    """One error for the whole request; up to version 1 also one result for each feature."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: a transaction's coordinator tells partition leaders its outcome."""
+"""WriteTxnMarkers: a coordinator has partition leaders write a transaction's outcome."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int8, Int16, Int32, Int64, String, field, nested, request, response
@@ -14,22 +14,23 @@ class WritableTxnMarkerTopic:
 
 @nested
 class WritableTxnMarker:
-    """The end of one transaction and where to write it."""
+    """The outcome of one transaction, and the partitions to write its marker to."""
 
     producer_id: Int64
     producer_epoch: Int16
     transaction_result: Bool
-    """True: committed."""
+    """True if the transaction is committed, false if it is aborted."""
     topics: list[WritableTxnMarkerTopic]
     coordinator_epoch: Int32
-    """A leader refuses a marker of an older coordinator."""
+    """The epoch of the coordinator; a leader refuses a marker of an outdated coordinator."""
     transaction_version: Int8 = field("2+", default=0)
-    """2: the epoch was raised for this marker, so an equal epoch is refused (KIP-890, KIP-1228)."""
+    """The transaction protocol. With 2 the epoch was raised for this marker, so a marker with the
+    producer's present epoch is refused (KIP-890, KIP-1228)."""
 
 
 @request(ApiKey.WRITE_TXN_MARKERS, versions="1-2", flexible="1+")
 class WriteTxnMarkersRequest:
-    """Markers of any number of transactions; sent between brokers only."""
+    """Write the markers of any number of transactions; only brokers send this request."""
 
     markers: list[WritableTxnMarker]
 
