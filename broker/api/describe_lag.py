@@ -5,7 +5,6 @@ one task per request reads batch headers in slices, about MOST_HEADERS at most. 
 require DESCRIBE on the topic.
 """
 
-import asyncio
 from typing import Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -16,13 +15,13 @@ from ...protocol.messages.describe_lag import (
     PartitionLag,
     TopicLag,
 )
-from ...protocol.types import Buffer
 from ...runtime.errors import CorruptLog, LogDirectoryFailed
 from ...runtime.runtime import Runtime
 from ...storage.unread import count_unread
-from ..net.answer import Call, CallAnswer
+from ..net.answer import Call
 from ..partition.partition import Partition
 from ..partition.reading import refuse
+from .worked import Worked
 
 MOST_HEADERS: Final = 5_000
 """Batch headers that one request reads, which take some 20 ms of the event loop, in slices."""
@@ -64,7 +63,10 @@ def handle(call: Call, request: DescribeLagRequest) -> object:
         row = rows[key] = _bounds(partition)
         if max(offset, row.log_start_offset) < row.last_stable_offset:
             behind[key] = Behind(partition, partition.leader_epoch, offset)
-    return CountedLag(call, rows, behind) if behind else _whole(call, rows)
+    if not behind:
+        return _whole(call, rows)
+    counting = _count(call.edge.runtime, rows, behind)
+    return Worked(call, counting, "lag", lambda: _whole(call, rows))
 
 
 def _bounds(partition: Partition) -> PartitionLag:
@@ -100,35 +102,16 @@ def _whole(call: Call, rows: dict[Key, PartitionLag]) -> DescribeLagResponse:
     )
 
 
-class CountedLag(CallAnswer):
-    """An answer that waits while batch headers are read."""
-
-    __slots__ = ("_rows", "_task")
-
-    def __init__(
-        self, call: Call, rows: dict[Key, PartitionLag], behind: dict[Key, Behind]
-    ) -> None:
-        super().__init__(call)
-        self._rows = rows
-        self._task: asyncio.Task[None] = call.edge.runtime.spawn(self._count(behind), "lag")
-
-    def poll(self) -> list[Buffer] | None:
-        """Return the response once every partition is counted."""
-        return self.call.frame(_whole(self.call, self._rows)) if self._task.done() else None
-
-    def cancel(self) -> None:
-        """Stop counting, because the client is gone."""
-        self._task.cancel()
-
-    async def _count(self, behind: dict[Key, Behind]) -> None:
-        least, most = HEADERS_EACH
-        headers = min(max(MOST_HEADERS // len(behind), least), most)
-        for key, each in behind.items():
-            error = await _count_one(self.call.edge.runtime, each, self._rows[key], headers)
-            if error:
-                self._rows[key] = PartitionLag(partition_index=key[1], error_code=error)
-        # The task is done when this turn ends; the connection polls in the next.
-        self.call.connection.wake()
+async def _count(
+    runtime: Runtime, rows: dict[Key, PartitionLag], behind: dict[Key, Behind]
+) -> None:
+    """Read batch headers for each partition in which something is left, and fill in its row."""
+    least, most = HEADERS_EACH
+    headers = min(max(MOST_HEADERS // len(behind), least), most)
+    for key, each in behind.items():
+        error = await _count_one(runtime, each, rows[key], headers)
+        if error:
+            rows[key] = PartitionLag(partition_index=key[1], error_code=error)
 
 
 async def _count_one(

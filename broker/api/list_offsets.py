@@ -3,7 +3,6 @@
 First and last offsets are in memory. A search by time reads the log, in one task per request.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 from ...protocol.errors import ErrorCode
@@ -19,10 +18,10 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
-from ...protocol.types import Buffer
-from ..net.answer import Answer, Call, CallAnswer
+from ..net.answer import Answer, Call
 from ..partition.requests import OffsetAnswer
 from .common import replica_id_of
+from .worked import Worked
 
 LOWEST_VERSION = {
     MAX_TIMESTAMP: 7,
@@ -60,45 +59,20 @@ def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | Ans
             else:
                 _fill(data, found)
     if searches:
-        return SearchedOffsets(call, response, searches)
+
+        def searched() -> ListOffsetsResponse:
+            _rest_on_lease(call, response)
+            return response
+
+        return Worked(call, _search(searches), "offset-search", searched)
     if replica_id_of(call, request.replica_id) < 0:
         _rest_on_lease(call, response)
     return response
 
 
-class SearchedOffsets(CallAnswer):
-    """An answer that waits while logs are searched."""
-
-    __slots__ = ("_response", "_task")
-
-    def __init__(
-        self,
-        call: Call,
-        response: ListOffsetsResponse,
-        searches: list[tuple[ListOffsetsPartitionResponse, Search]],
-    ) -> None:
-        super().__init__(call)
-        self._response = response
-        self._task: asyncio.Task[None] = call.edge.runtime.spawn(
-            self._search(searches), "offset-search"
-        )
-
-    def poll(self) -> list[Buffer] | None:
-        """Return the response once every search has ended."""
-        if not self._task.done():
-            return None
-        _rest_on_lease(self.call, self._response)
-        return self.call.frame(self._response)
-
-    def cancel(self) -> None:
-        """Stop the search, because the client is gone."""
-        self._task.cancel()
-
-    async def _search(self, searches: list[tuple[ListOffsetsPartitionResponse, Search]]) -> None:
-        for data, search in searches:
-            _fill(data, await search())
-        # The task is done when this turn ends; the connection polls in the next.
-        self.call.connection.wake()
+async def _search(searches: list[tuple[ListOffsetsPartitionResponse, Search]]) -> None:
+    for data, search in searches:
+        _fill(data, await search())
 
 
 def _rest_on_lease(call: Call, response: ListOffsetsResponse) -> None:

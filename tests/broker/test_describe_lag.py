@@ -5,8 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+
 from minikafka.aio import TopicPartition
 from minikafka.client.admin.lag_types import PartitionLag
+from minikafka.client.net.errors import ConnectionLost
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.messages.describe_lag import (
     MOST_PARTITIONS,
@@ -183,6 +186,16 @@ async def test_a_damaged_log_says_so(stage: Stage) -> None:
     with patch(COUNT, side_effect=CorruptLog("x.log", 0, "rotten")):
         (told,) = (await stage.ask(1, request("t", {0: 0}))).topics[0].partitions
     assert ErrorCode(told.error_code) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@staged(brokers=1)
+async def test_what_nobody_foresaw_closes_one_connection(stage: Stage) -> None:
+    await stage.create_topic("t", 1, replication=1)
+    await stage.send("t", b"a")
+    with patch(COUNT, side_effect=ZeroDivisionError), pytest.raises(ConnectionLost):
+        await stage.ask(1, request("t", {0: 0}))
+    (told,) = (await stage.ask(1, request("t", {0: 0}))).topics[0].partitions
+    assert told.records == 1
 
 
 async def test_too_many_are_refused(make_broker: MakeBroker) -> None:
