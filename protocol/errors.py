@@ -5,7 +5,7 @@ whether the client's metadata is stale. No other code decides these two question
 """
 
 from enum import IntEnum, IntFlag
-from typing import Self
+from typing import Final, Self
 
 from ..runtime.errors import MinikafkaError
 
@@ -180,11 +180,20 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133, "The server keeps no more share sessions.", RETRY
 
 
+MOST_DETAIL: Final = 2_000
+"""Characters of an error's text. A string of the protocol ends at 32,767 bytes."""
+
+
 class ApiError(MinikafkaError):
     """An error with a code of the protocol, which is sent to the peer."""
 
     def __init__(self, code: ErrorCode, detail: str = "") -> None:
-        """`detail` is a text for people, sent as the error message or logged."""
+        """`detail` is a text for people, sent as the error message or logged.
+
+        Only its first MOST_DETAIL characters are kept. It may quote what a client has sent.
+        """
+        if len(detail) > MOST_DETAIL:
+            detail = detail[: MOST_DETAIL - 2] + " …"
         super().__init__(f"{code.name}: {detail or code.doc}")
         self.code = code
         self.detail = detail

@@ -4,7 +4,7 @@ The answers are those of a Kafka cluster that has no authorizer, and in which no
 was ever set. A request that would set something is refused, because nothing would enforce it.
 """
 
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import MOST_DETAIL, ErrorCode
 from ...protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -92,7 +92,7 @@ def describe_user_scram_credentials(
             DescribeUserScramCredentialsResult(
                 user=name,
                 error_code=ErrorCode.RESOURCE_NOT_FOUND,
-                error_message=f"Attempt to describe a user credential that does not exist: {name}",
+                error_message=f"Attempt to describe a user credential that does not exist: {name[:MOST_DETAIL]}",
             )
             for name in names
         ]

@@ -3,7 +3,7 @@
 import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
-from minikafka.protocol.errors import ApiError, ErrorCode
+from minikafka.protocol.errors import MOST_DETAIL, ApiError, ErrorCode
 
 
 def test_every_code_of_kafka_is_there_and_no_other() -> None:
@@ -53,3 +53,10 @@ def test_an_api_error_says_code_and_detail() -> None:
         "INVALID_CONFIG: retention.ms=x"
     )
     assert "no error" in str(ApiError(ErrorCode.NONE)).lower()
+
+
+def test_a_text_that_quotes_a_client_fits_a_string_of_the_protocol() -> None:
+    error = ApiError(ErrorCode.INVALID_CONFIG, f"{'é' * 32_000} is no key")
+    assert len(error.detail) == MOST_DETAIL
+    assert error.detail.endswith("é …")
+    assert len(str(error).encode()) < 32_767
