@@ -39,6 +39,7 @@ from ..net.answer import Call
 
 NO_AUTHORIZER = "No Authorizer is configured: everybody may do everything, and no entry is kept."
 NO_QUOTAS = "client quotas are not enforced here, so none can be set"
+UNKNOWN_USER = "Attempt to describe a user credential that does not exist"
 NO_SCRAM = "no listener speaks SASL here, so no credential can be set"
 
 
@@ -92,7 +93,7 @@ def describe_user_scram_credentials(
             DescribeUserScramCredentialsResult(
                 user=name,
                 error_code=ErrorCode.RESOURCE_NOT_FOUND,
-                error_message=f"Attempt to describe a user credential that does not exist: {name[:MOST_DETAIL]}",
+                error_message=f"{UNKNOWN_USER}: {name[:MOST_DETAIL]}",
             )
             for name in names
         ]
