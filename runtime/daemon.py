@@ -23,6 +23,7 @@ from .descriptors import raise_descriptor_limit
 from .errors import ConfigError, InvariantViolation, MinikafkaError
 from .log_output import OPTIONS, LogSettings, set_up_logging
 from .runtime import Runtime, SystemRuntime
+from .systemd import Systemd
 from .version import VERSION
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class Stop:
 
     def __init__(self) -> None:
         self.requested = asyncio.Event()
+        self.why = ""
         self.exit_code = 0
         self.is_clean = True
 
@@ -55,6 +57,7 @@ class Stop:
         self.exit_code = max(self.exit_code, exit_code)
         if not self.requested.is_set():
             log.log(logging.ERROR if exit_code else logging.INFO, "stopping: %s", why)
+            self.why = why
             self.requested.set()
 
     def crash(self, why: str) -> None:
@@ -188,6 +191,7 @@ async def _live(plan: Plan, pipes: Pipes) -> int:
     runtime = SystemRuntime(
         plan.name, on_crash=lambda task, error: stop.crash(f"task {task} failed: {error!r}")
     )
+    systemd = Systemd.from_environment()
     _watch(stop, pipes.lifeline)
     starting = asyncio.ensure_future(plan.start(runtime, stop))
     stopping = asyncio.ensure_future(stop.requested.wait())
@@ -196,11 +200,13 @@ async def _live(plan: Plan, pipes: Pipes) -> int:
         if starting.done():
             service = starting.result()
             if not stop.requested.is_set():
-                _tell_ready(service, pipes.ready)
+                _tell_ready(service, pipes.ready, systemd)
                 # Objects that exist now live long, so the collector need not walk them again.
                 gc.collect()
                 gc.freeze()
             await stopping
+            if systemd is not None:
+                systemd.stopping(stop.why)
             await _end(service, stop)
         elif stop.is_clean:
             starting.cancel()
@@ -255,9 +261,11 @@ def _watch(stop: Stop, lifeline: int | None) -> None:
         loop.add_reader(lifeline, on_readable)
 
 
-def _tell_ready(service: Service, ready: int | None) -> None:
+def _tell_ready(service: Service, ready: int | None, systemd: Systemd | None) -> None:
     line = json.dumps(service.ready())
     log.info("ready %s", line)
+    if systemd is not None:
+        systemd.ready(line)
     if ready is None:
         return
     try:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -108,6 +109,20 @@ def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> No
     assert "WARNING" in err.splitlines()[0]
     assert "num.io.threads has no effect: no threads" in err.splitlines()[0]
     assert f"stopping: {number.name}" in err
+
+
+def test_systemd_is_told_that_it_is_ready_and_that_it_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(60)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        daemon = Daemon(tmp_path, "--override", "node.id=4")
+        assert systemd.recv(999) == b'READY=1\nSTATUS={"node_id": 4}'
+        daemon.process.send_signal(signal.SIGTERM)
+        assert systemd.recv(999) == b"STOPPING=1\nSTATUS=stopping: SIGTERM"
+        assert daemon.wait()[0] == 0
 
 
 def test_it_logs_as_its_options_say(tmp_path: Path) -> None:
