@@ -15,9 +15,11 @@ from minikafka.controller.quorum.effects import Answer
 from minikafka.controller.quorum.log_facts import LogEnd
 from minikafka.controller.quorum.node import QuorumNode
 from minikafka.controller.quorum.raft import RaftQuorum
+from minikafka.controller.server import ControllerServer
 from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.control.quorum_messages import Vote, VoteAnswer, VoterKey
 from minikafka.protocol.types import TopicIdPartition, TopicPartition
+from minikafka.runtime.metrics import Collector
 from minikafka.storage.compaction import compactor
 from minikafka.storage.log import Log
 
@@ -116,6 +118,13 @@ def _votes_noted() -> Any:
         return on_answered(self, to, request, answer, now_ms)
 
     return patch.object(QuorumNode, "on_answered", noting)
+
+
+def collectors_of(service: Broker | ControllerServer) -> tuple[Collector, ...]:
+    """What a daemon's metrics listener reads at a scrape, the metrics of its process too."""
+    listener = service.parts.metrics if isinstance(service, Broker) else service.metrics
+    assert listener is not None, "metrics.listener is not set"
+    return listener._collectors
 
 
 def partitions_of(process: Process) -> Mapping[TopicIdPartition, Partition]:

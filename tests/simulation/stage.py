@@ -130,9 +130,16 @@ class Stage:
         self._desk: Client | None = None
 
     def play(
-        self, story: Callable[["Stage"], Coroutine[Any, Any, A]], *, started: bool = True
+        self,
+        story: Callable[["Stage"], Coroutine[Any, Any, A]],
+        *,
+        started: bool = True,
+        seconds: float = STORY_SECONDS,
     ) -> A:
-        """Play it to its end; with `started`, every daemon runs before it begins."""
+        """Play it to its end, which must come within so many simulated seconds.
+
+        With `started`, every daemon runs before it begins.
+        """
 
         async def whole() -> A:
             if started:
@@ -141,7 +148,7 @@ class Stage:
 
         try:
             with watched():
-                return self.world.run(whole(), limit=STORY_SECONDS)
+                return self.world.run(whole(), limit=seconds)
         except BaseException as error:
             error.add_note("\n".join([self.world.trace.tail(60), *self.logs()[-60:]]))
             raise
@@ -539,14 +546,14 @@ Story = Callable[[Stage], Coroutine[Any, Any, None]]
 def staged(**options: Any) -> Callable[[Story], Callable[[], None]]:
     """Make a test of a story: it is played on a stage with these options.
 
-    `started=False` leaves it to the story to start the daemons.
+    `started=False` leaves it to the story to start the daemons. `seconds` is how long it may last.
     """
-    started = options.pop("started", True)
+    play = {name: options.pop(name) for name in ("started", "seconds") if name in options}
 
     def decorate(story: Story) -> Callable[[], None]:
         @wraps(story)
         def test() -> None:
-            Stage(**options).play(story, started=started)
+            Stage(**options).play(story, **play)
 
         # The test takes nothing: pytest must not see a fixture in the story's parameter.
         vars(test).pop("__wrapped__")
