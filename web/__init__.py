@@ -1,1 +1,1 @@
-"""Web: a cluster in the browser. It knows brokers as any client does."""
+"""Web: the console, which shows a cluster in the browser and reaches it as any client does."""

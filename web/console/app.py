@@ -1,6 +1,7 @@
-"""The console as an application: routes, each a page and a stream of the page's moving part.
+"""The web application of the console: its routes, and how errors are shown.
 
-Owns how errors are shown: whatever the cluster refuses or fails to do is one sentence on the page.
+Each screen has two routes: the page, and a stream of events that redraws the live part of the page.
+If the cluster refuses a request or fails, the page says so in one sentence.
 """
 
 import asyncio
@@ -49,16 +50,16 @@ FORMS: Final[dict[str, tuple[Make, Make]]] = {
     "/do/{change}": (forms.show, forms.send),
     "/reset/{group:path}": (resets.show, resets.send),
 }
-"""Pages that change something: what shows the form, and what it is sent to."""
+"""The pages that change something: the function that shows the form, and the one it is sent to."""
 STATIC: Final = ("minikafka.web.console", "static")
 MOST_STREAMS: Final = 64
-"""Moving pages at a time; one more is asked to come back later."""
+"""The most streams of live pages at a time; one more is refused with 503."""
 STREAM: Final = {"X-Accel-Buffering": "no"}
-"""Nginx hands a stream on as it comes."""
+"""Tells nginx to pass on a stream without buffering it."""
 
 
 def application(desk: Desk, hosts: tuple[str, ...] = ()) -> App:
-    """Make the application, which answers to these names and to those of the loopback."""
+    """Make the application; it answers requests whose Host is one of `hosts` or of the loopback."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -111,7 +112,7 @@ def _scan(desk: Desk) -> Callable[[Request], Awaitable[Response]]:
 
 
 async def _moving(desk: Desk, make: Make, request: Request) -> AsyncIterator[bytes]:
-    """Draw the moving part again and again, until whoever looks has gone."""
+    """Yield the live part of a page every `refresh_ms`, until the browser disconnects."""
     desk.streams += 1
     try:
         refresh_ms = 2_000
@@ -126,7 +127,7 @@ async def _moving(desk: Desk, make: Make, request: Request) -> AsyncIterator[byt
 
 
 async def _made(desk: Desk, make: Make, request: Request) -> Screen:
-    """Make the screen, or one that says in a sentence why it cannot be made."""
+    """Make the screen, or an error screen that says in one sentence why that failed."""
     try:
         return await make(desk, request)
     except NotThere as error:
@@ -148,7 +149,7 @@ def _trouble(status: int, title: str, sentence: str) -> Screen:
 
 
 def _around(desk: Desk, request: Request) -> dict[str, object]:
-    """Give what every page needs beside its view."""
+    """Return the values that every page's template needs beside its view."""
     query = f"?{request.url.query}" if request.url.query else ""
     path = request.url.path
     return {

@@ -1,7 +1,7 @@
-"""Asks the cluster what a screen shows: the admin's questions, put together, many at a time.
+"""Reads from the cluster what a screen shows, by several requests of the admin at a time.
 
-Gives plain values to the pure views. What a cluster cannot tell (Apache Kafka knows no
-DescribeReplicas, an old one no quorum) is None or empty, and the rest is shown.
+The results are plain values for the pure views. What a cluster does not support (Apache Kafka has
+no DescribeReplicas, an old one no quorum) is None or empty, and the rest is shown.
 """
 
 import asyncio
@@ -31,21 +31,21 @@ from .views.transactions import OPEN
 
 T = TypeVar("T")
 Bounds = tuple[dict[TopicPartition, int], dict[TopicPartition, int]]
-"""The first offset of each log, and the end of each."""
+"""The first offset of each partition's log, and the end offset of each."""
 PartitionSight = tuple[PartitionDescription, Replicas | None, Offsets | None] | None
 NO_TOPIC: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 GROUPS_AT_ONCE: Final = 8
 MOST_OPEN: Final = 200
-"""Open transactions whose partitions are looked at."""
+"""The most open transactions whose partitions are looked at."""
 REPLICA_MS: Final = 1_500
-"""A broker that does not answer for so long is shown as silent: the others must not wait for it."""
+"""Milliseconds after which a broker is shown as silent, so that the others need not wait for it."""
 MIN_ISR: Final = "min.insync.replicas"
 MOST_MIN_ISR: Final = 500
-"""Topics whose min.insync.replicas is asked for at a time."""
+"""The most topics whose min.insync.replicas is read at a time."""
 
 
 async def sight(admin: Admin, runtime: Runtime) -> Sight:
-    """Look at the whole cluster once."""
+    """Read the state of the whole cluster once."""
     cluster, names, moving, quorum = await asyncio.gather(
         admin.describe_cluster(include_fenced=True),
         admin.list_topics(include_internal=True),
@@ -61,7 +61,7 @@ async def sight(admin: Admin, runtime: Runtime) -> Sight:
 
 
 async def described(admin: Admin, names: Iterable[str]) -> dict[str, TopicDescription]:
-    """Describe topics; one that was deleted meanwhile is left out."""
+    """Describe topics; leave out a topic that was deleted meanwhile."""
     wanted = list(names)
     try:
         return await admin.describe_topics(wanted)
@@ -70,7 +70,7 @@ async def described(admin: Admin, names: Iterable[str]) -> dict[str, TopicDescri
 
 
 async def min_isr(admin: Admin, names: Iterable[str]) -> dict[str, int]:
-    """Give min.insync.replicas of topics, as far as the cluster tells."""
+    """Return min.insync.replicas of the topics for which the cluster reports it."""
     resources = [ConfigResource.topic(name) for name in names]
     if not resources:
         return {}
@@ -83,7 +83,7 @@ async def min_isr(admin: Admin, names: Iterable[str]) -> dict[str, int]:
 
 
 async def log_dirs(admin: Admin, broker_ids: Iterable[int]) -> LogDirs:
-    """Describe the directories of brokers; one that does not answer is left out."""
+    """Describe the log directories of brokers; leave out a broker that does not answer."""
     wanted = list(broker_ids)
     answers = await asyncio.gather(
         *(admin.describe_log_dirs([broker_id]) for broker_id in wanted), return_exceptions=True
@@ -98,9 +98,9 @@ async def log_dirs(admin: Admin, broker_ids: Iterable[int]) -> LogDirs:
 
 
 async def bounds(admin: Admin, partitions: Iterable[TopicPartition]) -> Bounds:
-    """Look up where the logs of partitions begin and end; those without a leader must be left out.
+    """Look up the start and end offsets of partitions, each of which must have a leader.
 
-    Both are empty where a leader does not answer.
+    Return two empty tables if a leader does not answer.
     """
     wanted = list(partitions)
 
@@ -116,9 +116,9 @@ async def bounds(admin: Admin, partitions: Iterable[TopicPartition]) -> Bounds:
 
 
 async def partition(admin: Admin, where: TopicPartition) -> PartitionSight:
-    """Ask every replica of a partition how it stands; None where there is no such partition.
+    """Ask every replica of a partition for its state; None if there is no such partition.
 
-    Where brokers cannot tell (Apache Kafka's), the leader is asked for its offsets instead.
+    If brokers do not support this (Apache Kafka's), the leader is asked for its offsets instead.
     """
     try:
         topic = (await admin.describe_topics([where.topic]))[where.topic]
@@ -149,7 +149,7 @@ async def partition(admin: Admin, where: TopicPartition) -> PartitionSight:
 
 
 async def group(admin: Admin, group_id: str) -> GroupDescription | None:
-    """Describe a group; None where there is none."""
+    """Describe a group; None if there is no such group."""
     try:
         found = (await admin.describe_groups([group_id]))[group_id]
     except AdminError as error:
@@ -160,7 +160,7 @@ async def group(admin: Admin, group_id: str) -> GroupDescription | None:
 
 
 async def lags(admin: Admin, group_ids: Iterable[str]) -> dict[str, Lags]:
-    """Tell what groups have left to read, a few of them at a time; one that refuses is left out."""
+    """Read the lag of groups, a few of them at a time; leave out a group that is refused."""
     found: dict[str, Lags] = {}
     turns = asyncio.Semaphore(GROUPS_AT_ONCE)
 
@@ -175,19 +175,19 @@ async def lags(admin: Admin, group_ids: Iterable[str]) -> dict[str, Lags]:
 
 
 async def group_with_lags(admin: Admin, group_id: str) -> tuple[GroupDescription | None, Lags]:
-    """Describe a group, and what it has left to read."""
+    """Describe a group, and read its lag."""
     found = await group(admin, group_id)
     return found, {} if found is None else (await lags(admin, [group_id])).get(group_id, {})
 
 
 async def configs(admin: Admin, resource: ConfigResource) -> dict[str, ConfigEntry]:
-    """Give the settings of a topic, a broker, or all brokers."""
+    """Return the settings of a topic, of a broker, or of all brokers."""
     return (await admin.describe_configs([resource]))[resource]
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionSight:
-    """Transactional ids, and on the partitions of open transactions their producers and ends."""
+    """Transactional ids, and for partitions with open transactions their producers and log ends."""
 
     listed: list[TransactionListing]
     producers: dict[TopicPartition, list[ActiveProducer]]
@@ -195,7 +195,7 @@ class TransactionSight:
 
 
 async def transactions(admin: Admin) -> TransactionSight:
-    """List transactional ids, and look at the partitions of those with an open transaction."""
+    """List transactional ids, and look at the partitions of those that have an open transaction."""
     listed = await admin.list_transactions()
     names = [one.transactional_id for one in listed if one.state in OPEN][:MOST_OPEN]
     described = await described_transactions(admin, names)
@@ -211,7 +211,7 @@ async def transactions(admin: Admin) -> TransactionSight:
 async def described_transactions(
     admin: Admin, names: Iterable[str]
 ) -> dict[str, TransactionDescription]:
-    """Describe transactional ids; one that was forgotten meanwhile is left out."""
+    """Describe transactional ids; leave out an id that the coordinator has forgotten meanwhile."""
     wanted = list(names)
     if not wanted:
         return {}
@@ -223,7 +223,7 @@ async def described_transactions(
 
 
 async def if_known(answer: Awaitable[T]) -> T | None:
-    """Give the answer, or None where the cluster refuses such a question."""
+    """Return the answer; None if the cluster does not support the request."""
     try:
         return await answer
     except (ApiError, AdminError, UnsupportedVersion):

@@ -1,4 +1,4 @@
-"""Carries out changes: the fields of a form, checked already, become one call of the admin."""
+"""Carries out changes: turns the checked fields of a form into one call of the admin."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -27,7 +27,7 @@ from .views.words import plural
 
 MOST_HEADERS: Final = 100
 MOST_PARTITION: Final = 2**31 - 1
-"""Partitions are numbered with 32 bits."""
+"""The largest partition number, as Kafka numbers partitions with signed 32 bits."""
 
 
 async def _create_topic(admin: Admin, given: Given) -> str:
@@ -136,9 +136,9 @@ BY_ADMIN: Final[dict[str, Perform]] = {
 
 
 async def perform(link: Link, name: str, given: Given) -> str:
-    """Carry out a change; give the sentence that says what is so now.
+    """Carry out a change, and return a sentence that states the result.
 
-    BadField where a field cannot be used, any other MinikafkaError where the cluster refuses.
+    BadField if a field cannot be used; any other MinikafkaError if the cluster refuses the change.
     """
     if name == "produce":
         return await _produce(link, given)

@@ -1,6 +1,6 @@
-"""`minikafka console`: a cluster in the browser, until Ctrl-C or SIGTERM.
+"""`minikafka console`: serve the console until Ctrl-C or SIGTERM.
 
-Owns flags and the sentence that is said where the extra is not installed.
+Here are its flags, and the error message if the packages of the `console` extra are missing.
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ MISSING = "the console needs its extra: pip install 'minikafka[console]' ({error
     "host_names",
     multiple=True,
     metavar="NAME",
-    help="A name that browsers call this console by, beside localhost; may be given again.",
+    help="A host name that browsers use for this console, beside localhost; may be repeated.",
 )
 @click.option("--until-input-ends", is_flag=True, hidden=True)
 @click.option("--allow-changes", is_flag=True, help="Let visitors change the cluster.")
@@ -53,9 +53,10 @@ def console(
 ) -> None:
     """Show a cluster in the browser: health, topics, replication live, messages, groups.
 
-    Reads only, unless --allow-changes is given. There is no login: whoever reaches the address sees
-    everything, so listen on more than 127.0.0.1 only behind a proxy that asks who comes. The client
-    settings are those of an admin, and of a consumer where they are named the same.
+    The console only reads, unless --allow-changes is given. There is no login: whoever reaches the
+    address sees everything, so listen on more than 127.0.0.1 only behind a proxy that authenticates
+    its users. The client settings apply to the console's admin, and those that a consumer has too
+    to its consumers.
 
     \b
     minikafka console --bootstrap-server localhost:9092

@@ -1,4 +1,4 @@
-"""The console's desk: what every screen may use."""
+"""The state of a console that all its screens share."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,47 +14,49 @@ from .pages import Pages
 from .views.sight import Sight
 
 SIGHT_MS: Final = 2_000
+"""Milliseconds for which all tabs use the same state of the cluster."""
 MOST_REMEMBERED: Final = 100
-"""A look at the whole cluster is used for so long, by all tabs."""
+"""The most partitions whose log ends are kept."""
 
 
 class NotThere(MinikafkaError):
-    """Something that a path names and the cluster does not have."""
+    """A path names something that the cluster does not have."""
 
 
 @dataclass(slots=True)
 class Desk:
-    """The way to the cluster and the templates, of one console."""
+    """The link to the cluster, the templates, and counters of one console."""
 
     link: Link
     pages: Pages
     token: str
     allow_changes: bool
     streams: int = 0
-    """Moving pages that are open."""
+    """The number of live pages that are open."""
     scans: int = 0
-    """Scans of messages that run."""
+    """The number of scans of messages that are running."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the console is told to stop: whatever moves ends."""
+    """Set when the console shall stop; all streams end then."""
     ends: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
-    """Log ends of the partitions looked at last, by broker: where a broker was before it died."""
+    """Log ends by broker, of the partitions that were viewed last; they stay known if a broker
+    dies."""
 
     def remember(self, where: TopicPartition, ends: dict[int, int]) -> None:
-        """Keep the log ends of a partition, and forget those of the one looked at longest ago."""
+        """Keep the log ends of a partition, of the last MOST_REMEMBERED that were viewed."""
         self.ends.pop(where, None)
         self.ends[where] = ends
         if len(self.ends) > MOST_REMEMBERED:
             del self.ends[next(iter(self.ends))]
 
     async def sight(self) -> Sight:
-        """Look at the cluster, or use what another tab has seen a moment ago."""
+        """Read the state of the cluster, or use a result that is at most SIGHT_MS old."""
         return await self.link.shared(SIGHT_MS, asking.sight, self.link.runtime)
 
 
 def desk_for(
     runtime: Runtime, settings: Mapping[str, str], token: str, *, allow_changes: bool = False
 ) -> Desk:
-    """Make the desk of a console for the cluster that client settings name."""
+    """Make the desk of a console; the client settings name the cluster."""
     link = Link(runtime, settings)
     pages = Pages(link.bootstrap, token, allow_changes=allow_changes)
     return Desk(link, pages, token, allow_changes)

@@ -1,6 +1,6 @@
-"""Forms of changes: shown with the command that does the same, and carried out when they are sent.
+"""Forms of changes: shown beside the command that does the same, and carried out when sent.
 
-A sent form is refused where the console only reads, and without the token that our pages carry.
+A sent form is refused if the console only reads, or if it lacks the token that our pages carry.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ from .pages import Screen
 from .views.changes import CHANGES, BadField, Change, Given, checked, shell_line
 
 MOST_BYTES: Final = 2 * 1024 * 1024
-"""The largest form; a record of a megabyte fits, with its line ends escaped."""
+"""The largest form in bytes; a record of a megabyte fits, even with its line ends escaped."""
 MOST_FIELDS: Final = 64
 READ_ONLY: Final = (
     "This console only reads. Run the command below, or start the console with --allow-changes."
@@ -25,13 +25,13 @@ READ_ONLY: Final = (
 
 
 async def show(desk: Desk, request: Request) -> Screen:
-    """Show the form of a change, filled with what the address says."""
+    """Show the form of a change, filled with the values in the page's address."""
     name, _ = _change(request)
     return filled(desk, name, request.query_params)
 
 
 async def send(desk: Desk, request: Request) -> Screen:
-    """Carry out a change; give the page that says what is so now, or the form and what is wrong."""
+    """Carry out a change, and show the result; if it fails, show the form again with the error."""
     name, change = _change(request)
     given = await read_form(request)
     check_token(desk, given)
@@ -46,7 +46,7 @@ async def send(desk: Desk, request: Request) -> Screen:
 
 
 def check_token(desk: Desk, given: Given) -> None:
-    """Refuse, by HTTPException, a form that may not change anything or is not ours."""
+    """Raise HTTPException if changes are not allowed, or the form does not carry our token."""
     if not desk.allow_changes:
         raise HTTPException(403, READ_ONLY)
     if not is_token(given.get("token", ""), desk.token):
@@ -54,7 +54,7 @@ def check_token(desk: Desk, given: Given) -> None:
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """Read a form of at most `MOST_BYTES`; HTTPException where it is larger or no form."""
+    """Read a form of at most `MOST_BYTES`; HTTPException if it is larger, or is not a form."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -80,7 +80,7 @@ def _change(request: Request) -> tuple[str, Change]:
 
 
 def filled(desk: Desk, name: str, given: Given, wrong: MinikafkaError | None = None) -> Screen:
-    """Show the form of a change with these fields, and what is wrong with them."""
+    """Show the form of a change, filled with these fields, and the error if there is one."""
     change = CHANGES[name]
     values = {field.name: given.get(field.name, field.default) for field in change.fields}
     try:

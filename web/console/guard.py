@@ -1,7 +1,8 @@
-"""Guards the console's door: who it is called by, where a change comes from, what a page may load.
+"""Protects the console from other sites: checks Host, Origin and token, limits what pages load.
 
-A page of another site can neither read the console (its Host is checked: no DNS rebinding) nor
-change anything through a visitor's browser (Origin, and a token that only our pages carry).
+A page of another site can neither read the console (its Host is checked, against DNS rebinding) nor
+change anything through a visitor's browser (Origin is checked, and a token that only our pages
+carry).
 """
 
 import hmac
@@ -29,7 +30,8 @@ POLICY: Final = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""No script and no style but our own files: text from a cluster runs nothing, whatever it says."""
+"""The content security policy: pages load scripts and styles from our own files only, so that text
+from a cluster is never run."""
 HEADERS: Final = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -44,15 +46,15 @@ READING: Final = ("GET", "HEAD")
 
 
 class Guard:
-    """Lets a request through to `app`, or refuses it with a sentence."""
+    """ASGI middleware that passes a request to `app`, or refuses it with a sentence."""
 
     def __init__(self, app: App, hosts: tuple[str, ...]) -> None:
-        """Accept these names in Host, beside those of the loopback."""
+        """Accept these names in the Host header, beside those of the loopback."""
         self._app = app
         self._hosts = (*LOOPBACK, *(host.lower() for host in hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; everything that leaves has the headers of `HEADERS`."""
+        """Serve one request; every response carries the headers of `HEADERS`."""
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
         if scope["type"] != "http":
@@ -89,7 +91,7 @@ class Guard:
 
 
 def host_name(url: str) -> str | None:
-    """Give the host of a URL, in lower case, without port and brackets; None if it has none."""
+    """Return the host of a URL, in lower case, without port and brackets; None if it has none."""
     try:
         return urlsplit(url).hostname
     except ValueError:
@@ -97,5 +99,5 @@ def host_name(url: str) -> str | None:
 
 
 def is_token(given: str, token: str) -> bool:
-    """Compare a form's token with ours, in the same time whatever it is."""
+    """Compare a form's token with ours in constant time."""
     return hmac.compare_digest(given.encode(errors="replace"), token.encode())

@@ -1,7 +1,7 @@
-"""The way to the cluster: one admin for all tabs, and answers that tabs share.
+"""The console's connection to the cluster: one admin for all tabs, which share its answers.
 
-Nothing is asked while nobody looks: a question is put when a screen is drawn, once for all that are
-drawn meanwhile. A cluster that is away costs each screen one sentence.
+A request is sent only while a screen is drawn, and once for all tabs that are drawn meanwhile. If
+the cluster cannot be reached, each screen says so in one sentence.
 """
 
 import asyncio
@@ -28,19 +28,19 @@ USUAL: Final = {
     "request.timeout.ms": "5000",
     "metadata.max.age.ms": "86400000",
 }
-"""Settings where none are given. Metadata is asked for when it is needed, never by the clock."""
+"""The default settings of the admin. Metadata is refreshed on demand, not periodically."""
 ONE_RECORD: Final = {"delivery.timeout.ms": "10000", "max.block.ms": "5000", "linger.ms": "0"}
-"""Settings of a producer, where none are given: whoever waits for a page does not wait long."""
+"""The default settings of a producer; short timeouts, because a visitor waits for the page."""
 MOST_ANSWERS: Final = 256
 COST_FACTOR: Final = 10
-"""An answer is used for so many times as long as it took to get, at the least."""
+"""An answer is used for at least so many times as long as it took to get."""
 LONGEST_MS: Final = 10_000
-"""However long it took, it is used for no longer than this on that account."""
+"""The most milliseconds that COST_FACTOR may prolong the use of an answer."""
 
 
 @dataclass(slots=True)
 class _Answer:
-    """A question that was put; its task holds the answer or the error."""
+    """A request that was sent; its task holds the answer or the error."""
 
     task: "asyncio.Task[Any]"
     asked_ms: int
@@ -62,12 +62,12 @@ class _Answer:
 
 
 async def reached(settings: Mapping[str, str], runtime: Runtime) -> Admin:
-    """Start an admin; one whose start failed is closed, and the next question makes another."""
+    """Start an admin. If that fails, the error is raised and the next request starts another."""
     return await Admin.from_config(settings, runtime=runtime).start()
 
 
 class Link:
-    """Holds the admin of the console, from the first question to `close`."""
+    """Holds the one admin of the console, which the first request starts and `close` closes."""
 
     def __init__(
         self, runtime: Runtime, settings: Mapping[str, str], reach: Reach = reached
@@ -80,11 +80,11 @@ class Link:
 
     @property
     def bootstrap(self) -> str:
-        """HOST:PORT of some brokers, as they were given."""
+        """HOST:PORT of some brokers, as the user gave them."""
         return self._settings.get("bootstrap.servers", "localhost:9092")
 
     async def close(self) -> None:
-        """End: what is being asked fails."""
+        """Close the admin; requests that are still running fail."""
         for answer in self._answers.values():
             answer.task.cancel()
         self._answers.clear()
@@ -101,10 +101,10 @@ class Link:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Give the answer of `ask(admin, *args)`, which another tab may have asked as well.
+        """Return the answer of `ask(admin, *args)`, perhaps one that another tab has received.
 
-        An answer, or an error, is used until it is `age_ms` old, longer where it was dear. The
-        first question reaches the cluster: BootstrapError where that takes too long.
+        An answer, or an error, is used again until it is `age_ms` old; a slow answer is used for
+        longer. The first request connects to the cluster: BootstrapError if that takes too long.
         """
         key, now_ms = (ask, args), self.runtime.monotonic_ms()
         found = self._answers.pop(key, None)
@@ -120,11 +120,11 @@ class Link:
         return answer
 
     async def ask(self, ask: Ask[T]) -> T:
-        """Put a question, or change something, for one tab alone."""
+        """Send a request whose answer is not shared, or change something."""
         return await self._asked(ask)
 
     def forget(self) -> None:
-        """Use no answer from before a change."""
+        """Drop the answers that tabs share, because a change has made them outdated."""
         self._answers = {k: one for k, one in self._answers.items() if not one.task.done()}
 
     def consumer(self, **settings: object) -> Consumer[bytes, bytes]:

@@ -1,4 +1,4 @@
-"""The page of messages, and the stream that fills it."""
+"""The page that searches messages, and the stream of events that fills it."""
 
 from collections.abc import AsyncIterator
 
@@ -19,11 +19,11 @@ from .views.messages import MessagesView, Question, question_of
 from .views.records import MOST_BYTES
 
 MOST_SCANS = 8
-"""Scans at a time; one more is asked to come back later."""
+"""The most scans at a time; one more is refused with 503."""
 
 
 async def show(desk: Desk, request: Request) -> Screen:
-    """Show what can be looked for, and begin to look where something was asked."""
+    """Show the form of the search; if the address holds a search, begin to scan."""
     topic: str = request.path_params["topic"]
     found = (await desk.sight()).topics.get(topic)
     if found is None:
@@ -40,7 +40,7 @@ async def show(desk: Desk, request: Request) -> Screen:
 
 
 async def stream(desk: Desk, request: Request) -> AsyncIterator[bytes]:
-    """Give the events of a scan; HTTPException where it cannot begin."""
+    """Return the events of a scan; HTTPException if the scan cannot begin."""
     try:
         question = question_of(request.path_params["topic"], request.query_params)
         _check(question)
@@ -68,7 +68,7 @@ async def _events(desk: Desk, question: Question) -> AsyncIterator[bytes]:
 
 
 async def replay(desk: Desk, request: Request) -> Screen:
-    """Show the form that produces a record once more, filled with the record at an offset."""
+    """Show the form that produces a record again, filled with the record at an offset."""
     topic: str = request.path_params["topic"]
     where = TopicPartition(topic, request.path_params["partition"])
     offset: int = request.path_params["offset"]
@@ -97,7 +97,7 @@ async def replay(desk: Desk, request: Request) -> Screen:
 
 
 def _check(question: Question) -> None:
-    """Read every part of a question, so that what is wrong is said before a scan begins."""
+    """Parse every part of a search, so that an error is shown before the scan begins."""
     assert question.match is None or callable(question.match)
     if question.begin == "offset":
         assert question.offset >= 0
@@ -106,7 +106,7 @@ def _check(question: Question) -> None:
 
 
 def _typed(data: bytes | None) -> tuple[str, str]:
-    """Write bytes as a form takes them."""
+    """Return how a form writes these bytes: the kind of text, and the text."""
     if data is None:
         return "null", ""
     if len(data) > MOST_BYTES:

@@ -1,4 +1,4 @@
-"""The screen of reassignments: what moves, and a plan that spreads a topic over brokers."""
+"""The screen of reassignments: those under way, and a plan that spreads a topic over brokers."""
 
 from starlette.requests import Request
 
@@ -11,7 +11,7 @@ from .views.moves import MovesView, PlanRow, largest_sizes, moving_rows, plan_ro
 
 
 async def show(desk: Desk, request: Request) -> Screen:
-    """Show what moves, and the plan for the topic and the brokers that the address names."""
+    """Show reassignments, and the plan for the topic and the brokers that the address names."""
     sight = await desk.sight()
     topic = request.query_params.get("topic", "").strip()
     alive = [one.node_id for one in sight.cluster.brokers if not one.is_fenced]

@@ -1,4 +1,4 @@
-"""Renders screens: the templates, what they may call, and the part of a page that moves."""
+"""Renders screens: the templates, the functions they may call, and the live part of a page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,21 +21,21 @@ NAVIGATION: Final = (
     ("/quorum", "Quorum"),
     ("/reassignments", "Reassignments"),
 )
-"""Screens with an entry of their own; Alt and the number of the entry go there."""
+"""The screens in the navigation bar; Alt and the number of an entry open it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """One screen, asked for and judged, not rendered yet."""
+    """One screen as data: its template and its view, before it is rendered."""
 
     template: str
     title: str
     view: object
     refresh_ms: int = 0
-    """How often the moving part is drawn again while somebody looks; 0: the screen stands still."""
+    """Milliseconds between two updates of the live part; 0 if the screen is not updated."""
     status: int = 200
     here: str = "/"
-    """The entry of the navigation it belongs to."""
+    """The path of the entry in the navigation bar that is marked as the current one."""
     more: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -80,17 +80,17 @@ class Pages:
         return self._environment.get_template(screen.template).render(_names(screen, more))
 
     def live(self, screen: Screen, **more: object) -> str:
-        """Render the part of the page that moves."""
+        """Render the live part of the page."""
         template = self._environment.get_template(screen.template)
         context = template.new_context(_names(screen, more))
         return "".join(template.blocks["live"](context))
 
     def part(self, template: str, **names: object) -> str:
-        """Render a template that is no page."""
+        """Render a template that is only a part of a page."""
         return self._environment.get_template(template).render(**names)
 
     def command(self, *arguments: object) -> str:
-        """Write the command that does the same, to be pasted into a shell."""
+        """Write the command that does the same as the screen, to be pasted into a shell."""
         return shell_line(self._bootstrap, tuple(map(str, arguments)))
 
 
@@ -99,7 +99,7 @@ def _names(screen: Screen, more: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _shown(value: object) -> object:
-    """Make text visible before it is escaped; leave markup and everything else as it is."""
+    """Make invisible characters of a text visible; leave markup and other values as they are."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return words.visible(value)
     return value

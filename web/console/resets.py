@@ -1,4 +1,4 @@
-"""Resetting a group: the preview of it, and then the change."""
+"""The reset of a group's offsets: a preview, and then the change."""
 
 from typing import Final
 
@@ -19,16 +19,16 @@ from .views.groups import FLAGS, ResetRow, ResetView, reset_command, reset_rows
 from .views.words import plural
 
 IDLE: Final = "Empty"
-"""The state of a group without members. One that was never used can be reset, too."""
+"""The state of a group without members; a group that was never used can be reset as well."""
 
 
 async def show(desk: Desk, request: Request) -> Screen:
-    """Show where a reset would put a group, partition by partition."""
+    """Show the offsets that a reset would give a group, partition by partition."""
     return await _screen(desk, request.path_params["group"], request.query_params)
 
 
 async def send(desk: Desk, request: Request) -> Screen:
-    """Reset a group to the offsets that its preview showed."""
+    """Compute the reset that was previewed once more, and carry it out."""
     group_id: str = request.path_params["group"]
     given = await read_form(request)
     check_token(desk, given)
@@ -88,7 +88,7 @@ def _command(group_id: str, given: Given, *, execute: bool) -> tuple[str, ...]:
 
 
 def _target(desk: Desk, given: Given) -> tuple[Scenario, int, int]:
-    """Read scenario, amount, and time in ms; ConfigError or BadField where they cannot be used."""
+    """Parse scenario, amount, and time in ms; ConfigError or BadField if one is wrong."""
     name, text = given.get("scenario", "earliest"), given.get("amount", "").strip()
     if name not in FLAGS:
         raise BadField(f"To: {name[:50]!r} is not among the choices")

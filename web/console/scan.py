@@ -1,7 +1,7 @@
-"""Reads messages for one page: seeks, filters, tails, and stops at its bounds or when nobody looks.
+"""Reads messages for one page: seeks, filters, or waits for new ones, up to fixed bounds.
 
-A scan has a consumer of its own and belongs to no group. It gives events for the page: records as
-they are found, and how far it is. Whoever closes the page ends it.
+A scan has its own consumer, which belongs to no group. It yields the records found and its
+progress. It ends when the visitor closes the page.
 """
 
 import asyncio
@@ -20,43 +20,44 @@ from .views.messages import ALL, Question
 from .views.records import Record, RecordRow, row_of
 
 MOST_SCANNED: Final = 1_000_000
-"""Records that a scan looks at before it stops and says where to go on."""
+"""The most records that a scan reads before it stops and offers to continue."""
 MOST_MS: Final = 30_000
 MOST_TAILED: Final = 2_000
-"""Records that a tail shows before it stops."""
+"""The most new records that a scan which waits for new ones shows before it stops."""
 TAIL_PER_TURN: Final = 50
-"""Records of a tail that are shown at a time; the rest is counted."""
+"""The most new records that one update of the page shows; the rest is only counted."""
 TURN_RECORDS: Final = 2_000
-"""Records between two looks at the other work of the loop."""
+"""Records that are read before the scan yields to the event loop."""
 POLL_MS: Final = 500
 MAX_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a scan is, and the records that it found since the last time."""
+    """The progress of a scan, and the records found since the previous update."""
 
     rows: tuple[RecordRow, ...]
     scanned: int
     found: int
     skipped: int = 0
-    """Matching records that a tail did not show."""
+    """Matching new records that were not shown because there were too many."""
     end: str = ""
-    """Why it is over, as a sentence; empty while it goes on."""
+    """Why the scan is over, as a sentence; empty while it runs."""
     go_on_at: int | None = None
-    """The offset to go on from, in a scan of one partition that stopped at its bounds."""
+    """The offset from which to continue; only for a scan of one partition that reached its bound.
+    """
 
 
 @dataclass(slots=True)
 class Range:
-    """The offsets of a scan, by partition."""
+    """The start and end offsets of a scan, by partition."""
 
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 async def scan(link: Link, question: Question) -> AsyncGenerator[Progress, None]:
-    """Read what is looked for; MinikafkaError where the cluster or the question does not allow."""
+    """Scan messages; MinikafkaError if the cluster refuses, or the search is not valid."""
     span = await link.ask(lambda admin: _range(admin, question))
     if not span.starts:
         yield Progress((), 0, 0, end="There is nothing to read.")
@@ -76,7 +77,7 @@ async def scan(link: Link, question: Question) -> AsyncGenerator[Progress, None]
 
 
 async def _range(admin: Admin, question: Question) -> Range:
-    """Look up where to begin and where to stop: at the ends that the logs have now."""
+    """Look up the start offsets of a scan, and as its end the present ends of the logs."""
     described = (await admin.describe_topics([question.topic]))[question.topic]
     wanted = [
         TopicPartition(question.topic, one.partition)
@@ -116,7 +117,7 @@ async def _range(admin: Admin, question: Question) -> Range:
 async def _until(
     consumer: Consumer[bytes, bytes], question: Question, span: Range, now_ms: Callable[[], int]
 ) -> AsyncIterator[Progress]:
-    """Read up to the ends; the newest are shown last, when it is known which they are."""
+    """Scan up to the ends; a search for the newest records shows them when all are known."""
     match, newest = question.match, question.begin == "newest"
     latest: deque[Record] = deque(maxlen=question.limit)
     scanned = found = 0
@@ -163,7 +164,7 @@ def _end(question: Question, left: Mapping[TopicPartition, int], found: int) -> 
 
 
 async def _tail(consumer: Consumer[bytes, bytes], question: Question) -> AsyncIterator[Progress]:
-    """Show what comes, as long as somebody looks, or until there are too many to look at."""
+    """Show new records until the visitor closes the page, or MOST_TAILED are shown."""
     match = question.match
     scanned = found = skipped = 0
     while found - skipped < MOST_TAILED:

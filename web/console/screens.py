@@ -1,4 +1,4 @@
-"""The screens: each asks the cluster what it needs and hands it to its view."""
+"""The screens: each reads what it needs from the cluster and passes it to its view."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -61,7 +61,7 @@ async def broker(desk: Desk, request: Request) -> Screen:
 
 
 async def topics(desk: Desk, request: Request) -> Screen:
-    """List topics: one page of those that the search finds."""
+    """List one page of the topics that match the search."""
     asked = request.query_params
     sight = await desk.sight()
     view = topics_of(sight, asked.get("q", ""), asked.get("only", ""), page_number(request))
@@ -83,7 +83,7 @@ async def topic(desk: Desk, request: Request) -> Screen:
 
 
 async def partition(desk: Desk, request: Request) -> Screen:
-    """Show how each replica of a partition stands, from moment to moment."""
+    """Show the state of each replica of a partition, updated while the page is open."""
     name: str = request.path_params["topic"]
     index: int = request.path_params["partition"]
     where = TopicPartition(name, index)
@@ -97,7 +97,7 @@ async def partition(desk: Desk, request: Request) -> Screen:
 
 
 async def groups(desk: Desk, request: Request) -> Screen:
-    """List groups, one page of them with what they have left to read."""
+    """List one page of the groups, with their lag."""
     every = await desk.link.shared(GROUPS_MS, Admin.list_groups)
     page = groups_page(every, request.query_params.get("q", ""), page_number(request))
     names = tuple(one.group_id for one in page.rows)
@@ -116,7 +116,7 @@ async def group(desk: Desk, request: Request) -> Screen:
 
 
 async def transactions(desk: Desk, request: Request) -> Screen:
-    """List transactional ids, and which transaction holds readers back on which partition."""
+    """List transactional ids, and the open transactions that hold readers back."""
     sight = await desk.link.shared(GROUPS_MS, asking.transactions)
     page = transactions_page(sight.listed, request.query_params.get("q", ""), page_number(request))
     pins = pins_of(sight.producers, sight.ends, sight.listed)
@@ -159,11 +159,11 @@ async def quorum(desk: Desk, request: Request) -> Screen:
 
 
 def page_number(request: Request) -> int:
-    """Read the page that is asked for; the first one where the number is none."""
+    """Return the number of the requested page; 1 if the request gives none, or no number."""
     text = request.query_params.get("page", "1")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 1
 
 
 async def log_dirs(desk: Desk, broker_ids: Iterable[int]) -> LogDirs:
-    """Describe the directories of brokers, or use what another tab has seen."""
+    """Describe the log directories of brokers; a recent result of another tab is used again."""
     return await desk.link.shared(LOG_DIRS_MS, asking.log_dirs, tuple(broker_ids))

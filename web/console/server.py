@@ -1,4 +1,4 @@
-"""Serves the console with uvicorn, on one loop with the clients it asks with."""
+"""Serves the console with uvicorn, on the event loop that its Kafka clients use as well."""
 
 import asyncio
 import secrets
@@ -19,15 +19,15 @@ from .app import application
 from .desk import desk_for
 
 MOST_CONNECTIONS: Final = 256
-"""Connections at a time; one more is answered with 503."""
+"""The most connections at a time; one more is refused with 503."""
 MOST_HEADER_BYTES: Final = 1024 * 1024
-"""A plan that moves ten thousand partitions is part of an address."""
+"""The largest head of a request; a plan that moves ten thousand partitions is part of its URL."""
 GRACE_S: Final = 1
-"""Moving pages are cut so long after the console was told to stop."""
+"""Seconds after which live pages are disconnected once the console has been told to stop."""
 
 
 class Listening(NamedTuple):
-    """The address of the console, and its names beside localhost."""
+    """The address that the console listens on, and host names it has beside localhost."""
 
     host: str
     port: int
@@ -43,7 +43,7 @@ async def serve(
 ) -> int:
     """Serve until a signal; print one `ready` line. MinikafkaError if the address is taken.
 
-    `until_input_ends`: whoever started the console holds its standard input, and may be killed.
+    With `until_input_ends` also stop when standard input ends, as it does if the parent is killed.
     """
     configured(AdminConfig, None, dict(settings))  # a wrong setting is said here, not on a page
     listener = _listen(where)
@@ -81,7 +81,7 @@ async def _end_with_input(server: "_Server") -> None:
 
 
 class _Server(uvicorn.Server):
-    """Ends moving pages when it is told to stop: it would wait for them, and complain."""
+    """Ends live pages when the server stops; uvicorn alone would wait for them, and log errors."""
 
     def __init__(self, config: uvicorn.Config, closing: asyncio.Event) -> None:
         super().__init__(config)
@@ -89,7 +89,7 @@ class _Server(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop, at the first signal in order, at the second at once."""
+        """Stop: at the first signal after open requests are served, at a second signal at once."""
         self._loop.call_soon_threadsafe(self._closing.set)
         super().handle_exit(sig, frame)
 

@@ -1,1 +1,1 @@
-"""View models: what the admin answered, turned into what a screen shows. Nothing here asks."""
+"""View models: turn what the admin returned into what a screen shows. No module here does I/O."""

@@ -1,4 +1,4 @@
-"""Brokers: which are in service, what they lead and hold, how full their disks are. Pure."""
+"""Brokers: their state, the replicas that they lead and have, how full their disks are. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ LARGEST: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class DirectoryRow:
-    """A directory of a broker."""
+    """A log directory of a broker."""
 
     path: str
     error: str
-    """Why it cannot be used; empty where it can."""
+    """Why the directory cannot be used; empty if it can."""
     replicas: int
     size: int
     total: int | None
@@ -26,7 +26,7 @@ class DirectoryRow:
 
     @property
     def used_share(self) -> float | None:
-        """The used part of the volume, 0 to 1; None where the broker does not say."""
+        """The used part of the volume, from 0 to 1; None if the broker does not report it."""
         if not self.total or self.usable is None:
             return None
         return 1 - self.usable / self.total
@@ -47,7 +47,7 @@ class BrokerRow:
 
     @property
     def size(self) -> int | None:
-        """Bytes of all replicas; None where the broker did not answer."""
+        """Bytes of all replicas; None if the broker did not answer."""
         return sum(one.size for one in self.directories) if self.directories else None
 
 
@@ -63,7 +63,7 @@ LogDirs = Mapping[int, Mapping[str, LogDirectory]]
 
 
 def brokers_of(sight: Sight, log_dirs: LogDirs) -> tuple[BrokerRow, ...]:
-    """List the brokers by number."""
+    """List the brokers, ordered by id."""
     leads: dict[int, int] = {}
     holds: dict[int, int] = {}
     in_sync: dict[int, int] = {}
@@ -95,7 +95,7 @@ def brokers_of(sight: Sight, log_dirs: LogDirs) -> tuple[BrokerRow, ...]:
 
 
 def broker_of(sight: Sight, node_id: int, log_dirs: LogDirs) -> BrokerView | None:
-    """Show one broker; None where there is no such broker."""
+    """Show one broker; None if there is no such broker."""
     rows = {row.node_id: row for row in brokers_of(sight, log_dirs)}
     if node_id not in rows:
         return None

@@ -1,6 +1,6 @@
-"""The changes that the console offers: their forms, and the command that does the same. Pure.
+"""The changes that the console offers: their forms, and the commands that do the same. Pure.
 
-`changing.py` carries them out. A console that only reads shows them still, for their commands.
+`changing.py` carries them out. A console that only reads still shows the forms, for the commands.
 """
 
 import json
@@ -14,7 +14,7 @@ from ....runtime.errors import MinikafkaError
 
 Given = Mapping[str, str]
 Command = Callable[[Given], tuple[tuple[str, ...], str]]
-"""Gives arguments after `minikafka`, and what is written to the command's standard input."""
+"""Returns the arguments after `minikafka`, and the text for the command's standard input."""
 MOST_OFFSET: Final = 2**62
 MOST_PARTITIONS: Final = 10_000
 MOST_REPLICAS: Final = 1_000
@@ -22,7 +22,7 @@ STDIN: Final = "/dev/stdin"
 
 
 class BadField(MinikafkaError):
-    """A field of a form cannot be used: names the field and the reason."""
+    """A field of a form cannot be used; the message names the field and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Field:
     name: str
     label: str
     kind: str = "text"
-    """text, number, long, choice."""
+    """The kind of input: text, number, long or choice."""
     hint: str = ""
     default: str = ""
     is_needed: bool = True
@@ -41,23 +41,23 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of the cluster, as a form."""
+    """A kind of change of the cluster, with its form."""
 
     title: str
     says: str
-    """The consequence, as a sentence."""
+    """The consequence of the change, as a sentence."""
     verb: str
     fields: tuple[Field, ...]
     command: Command
     back: Callable[[Given], str]
-    """The page to go on with."""
+    """Returns the path of the page to continue with."""
     here: str = "/topics"
     is_grave: bool = False
-    """True where something is lost that cannot be brought back."""
+    """True if the change loses something that cannot be brought back."""
 
 
 def checked(change: Change, given: Given) -> dict[str, str]:
-    """Take the fields of a form, with defaults; BadField where one that is needed is empty."""
+    """Check the fields of a form and fill in defaults; BadField if a required one is empty."""
     found: dict[str, str] = {}
     for field in change.fields:
         text = given.get(field.name, field.default)
@@ -74,7 +74,7 @@ def checked(change: Change, given: Given) -> dict[str, str]:
 
 
 def number(label: str, text: str, most: int = MOST_OFFSET) -> int:
-    """Read a whole number; BadField where it is none, or above `most`."""
+    """Parse a whole number; BadField if it is not one, or is above `most`."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
         raise BadField(f"{label}: {text[:50]!r} is not a whole number")
@@ -85,7 +85,7 @@ def number(label: str, text: str, most: int = MOST_OFFSET) -> int:
 
 
 def pairs(label: str, text: str) -> dict[str, str]:
-    """Read `key=value` lines; BadField names a line that is none."""
+    """Parse `key=value` lines; BadField names a line that is not of this form."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         key, equals, value = line.partition("=")
@@ -97,7 +97,7 @@ def pairs(label: str, text: str) -> dict[str, str]:
 
 
 def record_bytes(label: str, text: str, form: str) -> bytes | None:
-    """Read a key or value as it was typed: text, hexadecimal, or nothing at all."""
+    """Return the bytes of a key or value that was typed as text or hexadecimal; None for null."""
     if form == "null":
         return None
     if form == "text":
@@ -110,7 +110,7 @@ def record_bytes(label: str, text: str, form: str) -> bytes | None:
 
 
 def shell_line(bootstrap: str, arguments: tuple[str, ...], stdin: str = "") -> str:
-    """Write a command for the shell, with what it reads."""
+    """Write a command line for the shell, with the text for its standard input."""
     first, *rest = arguments
     line = shlex.join(["minikafka", first, "--bootstrap-server", bootstrap, *rest])
     return f"{line} <<< {shlex.quote(stdin)}" if stdin else line
@@ -148,7 +148,7 @@ def _produce(given: Given) -> tuple[tuple[str, ...], str]:
 
 
 def resource_flags(owner: str) -> tuple[str, ...]:
-    """Give the flags of `configs` for `topic:NAME`, `broker:ID` or `broker:` (all of them)."""
+    """Return the flags of `configs` for `topic:NAME`, `broker:ID` or `broker:` (all brokers)."""
     kind, _, name = owner.partition(":")
     if kind == "topic":
         return ("--entity-type", "topics", "--entity-name", name)

@@ -1,4 +1,4 @@
-"""Configs: each setting in force, who has set it, and what it would be otherwise. Pure."""
+"""Configs: each setting in force, where it was set, and the value it would have otherwise. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,19 +25,19 @@ class ConfigRow:
     value: str
     origin: str
     is_changed: bool
-    """True where it is not at its default."""
+    """True if the setting is not at its default."""
     default: str
-    """The value without what was set; a dash where it is not told."""
+    """The value that would be in force if this one were not set; a dash if it is unknown."""
     is_read_only: bool
     documentation: str
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigsView:
-    """The settings of one owner."""
+    """The settings of a topic, of a broker or of all brokers."""
 
     of: str
-    """topic:NAME, broker:ID, or broker: for all brokers."""
+    """The owner of the settings: topic:NAME, broker:ID, or broker: for all brokers."""
     rows: tuple[ConfigRow, ...]
     changed: int
     query: str
@@ -49,7 +49,7 @@ class ConfigsView:
 def config_rows(
     entries: Mapping[str, ConfigEntry], query: str, *, only_changed: bool
 ) -> tuple[ConfigRow, ...]:
-    """List settings by name, those that are changed first."""
+    """List settings by name, changed ones first."""
     wanted = query.strip().lower()
     rows = [_row(entries[name]) for name in sorted(entries) if wanted in name.lower()]
     kept = [row for row in rows if row.is_changed or not only_changed]

@@ -1,10 +1,10 @@
 """The filter of messages: a bounded, safe match on text, keys, headers and paths into JSON. Pure.
 
-oslo                         any of key, value and headers has it, in either case
-key == MK7                   the key is it
-header.trace contains 4f     a header has it
-$.flight.number >= 100       a path into a JSON value; [0] is the first of a list
-$.to == "OSL" and key != x   both
+oslo                         the key, the value or a header contains `oslo`, in any case
+key == MK7                   the key is `MK7`
+header.trace contains 4f     the header `trace` contains `4f`
+$.flight.number >= 100       a path into a JSON value; [0] is the first item of a list
+$.to == "OSL" and key != x   both comparisons hold
 """
 
 import json
@@ -29,19 +29,19 @@ Match = Callable[[Record], bool]
 
 
 class BadFilter(MinikafkaError):
-    """A filter cannot be understood; the message says where."""
+    """A filter cannot be parsed; the message names the part that is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One comparison."""
+    """One comparison of a filter."""
 
     read: Callable[[Record], Any]
     operator: str
     wanted: Any
 
     def __call__(self, record: Record) -> bool:
-        """True if the record has what is compared, and it compares so."""
+        """True if the record has the field that is compared, and the comparison holds."""
         found = self.read(record)
         if self.operator == "!=":
             return found is MISSING or not _is_equal(found, self.wanted)
@@ -55,7 +55,7 @@ class Clause:
 
 
 def filter_of(text: str) -> Match | None:
-    """Read a filter; None where it lets everything through. BadFilter where it makes no sense."""
+    """Parse a filter; None if it is empty and so matches all. BadFilter if it is not valid."""
     text = text.strip()
     if not text:
         return None
@@ -102,7 +102,7 @@ def _literal(text: str) -> Any:
 
 
 def _plain(text: str) -> str:
-    """Read a text that may stand in quotes."""
+    """Read a text that may be quoted."""
     found = _literal(text)
     return found if isinstance(found, str) else text.strip()
 

@@ -1,4 +1,4 @@
-"""Groups: who is in them, what they have left to read, and where a reset would put them. Pure."""
+"""Groups: their members, their lag, and the offsets that a reset would give them. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ STATES = {"Stable": "good", "Empty": "", "Dead": "bad"}
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """The records that are left to read, in some partitions; None where it is unknown."""
+    """Records left to read in one partition or several; a number is None if it is unknown."""
 
     records: int | None
     is_estimated: bool
@@ -25,12 +25,12 @@ class Lag:
 
     @property
     def ms(self) -> int | None:
-        """The age of the oldest record that is left."""
+        """The age in ms of the oldest record that is left to read."""
         return None if self.seconds is None else round(self.seconds * 1000)
 
 
 def lag_of(one: PartitionLag | ApiError | None) -> Lag:
-    """Read the lag of a partition: visible records where brokers count them, else offsets."""
+    """Return the lag of a partition: visible records if brokers count them, else offsets."""
     if not isinstance(one, PartitionLag):
         return Lag(None, False, None, None)
     records = one.offsets if one.records is None else one.records
@@ -58,11 +58,11 @@ class GroupRow:
     state: str
     type: str
     lag: Lag | None
-    """None where nobody has asked for it."""
+    """The group's lag; None if it has not been read."""
 
     @property
     def level(self) -> str:
-        """The state's weight: a rebalance is a warning."""
+        """How the state is coloured: a rebalance is a warning."""
         return STATES.get(self.state, "warn")
 
 
@@ -75,12 +75,12 @@ class GroupList:
 
 
 def groups_page(groups: Sequence[GroupListing], query: str, number: int) -> Page[GroupListing]:
-    """Cut a page out of the groups."""
+    """Return one page of the groups that match the query."""
     return page_of(groups, query, number, lambda one: one.group_id)
 
 
 def groups_of(page: Page[GroupListing], lags: Mapping[str, Lags]) -> GroupList:
-    """List the groups of a page, with what each has left to read."""
+    """List the groups of a page, with the lag of each."""
     rows = (
         GroupRow(
             one.group_id,
@@ -95,7 +95,7 @@ def groups_of(page: Page[GroupListing], lags: Mapping[str, Lags]) -> GroupList:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRow:
-    """A partition that a group reads or has read."""
+    """A partition for which a group has an offset or a member."""
 
     where: TopicPartition
     committed: int | None
@@ -103,7 +103,7 @@ class OffsetRow:
     lag: Lag
     trouble: str
     owner: str
-    """The member that reads it; empty where none does."""
+    """The member that reads the partition; empty if no member does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +117,12 @@ class GroupView:
 
     @property
     def level(self) -> str:
-        """The state's weight."""
+        """How the state is coloured."""
         return STATES.get(self.group.state, "warn")
 
 
 def group_of(group: GroupDescription, lags: Lags) -> GroupView:
-    """Show a group: its partitions with the largest lag first."""
+    """Show a group; its partitions with the largest lag come first."""
     owners = {where: member for member in group.members for where in member.assignment}
     rows = []
     for where in {**dict.fromkeys(lags), **dict.fromkeys(owners)}:
@@ -146,7 +146,7 @@ def group_of(group: GroupDescription, lags: Lags) -> GroupView:
 
 @dataclass(frozen=True, slots=True)
 class ResetRow:
-    """A partition, before and after a reset."""
+    """A partition's offset before and after a reset."""
 
     where: TopicPartition
     committed: int | None
@@ -155,13 +155,13 @@ class ResetRow:
 
     @property
     def difference(self) -> int | None:
-        """Records to be read again where it is negative, skipped where it is positive."""
+        """The change of the offset: records to be read again if negative, skipped if positive."""
         return None if self.committed is None else self.target - self.committed
 
 
 @dataclass(frozen=True, slots=True)
 class ResetView:
-    """A reset as it would be."""
+    """The preview of a reset."""
 
     group_id: str
     scenario: str
@@ -169,7 +169,7 @@ class ResetView:
     topic: str
     rows: tuple[ResetRow, ...]
     is_possible: bool
-    """False while the group has members: they would commit over it."""
+    """False while the group has members, because they would overwrite the offsets."""
     command: tuple[str, ...]
 
 
@@ -186,7 +186,7 @@ FLAGS = {
 def reset_rows(
     scenario: Scenario, amount: int, bounds: Mapping[TopicPartition, Bounds]
 ) -> tuple[ResetRow, ...]:
-    """Compute a reset; ConfigError where a partition without an offset is to be shifted."""
+    """Compute a reset; ConfigError if a partition without an offset is to be shifted."""
     rows = []
     for where in sorted(bounds):
         target, warning = new_offset(scenario, amount, where, bounds[where])
@@ -197,7 +197,7 @@ def reset_rows(
 def reset_command(
     group_id: str, scenario: str, amount: str, topic: str, *, execute: bool
 ) -> tuple[str, ...]:
-    """Write the command of a reset."""
+    """Return the arguments of the command that does this reset."""
     flag = FLAGS[scenario].value
     which = ("--topic", topic) if topic else ("--all-topics",)
     value = () if scenario in ("earliest", "latest") else (amount,)

@@ -1,4 +1,4 @@
-"""The question for messages: read from a page's address, checked, and written back. Pure."""
+"""A search for messages: parsed from the page's address, checked, and written back. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,15 +16,16 @@ ALL: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Messages that are looked for."""
+    """A search for messages in one topic."""
 
     topic: str
     partition: int = ALL
-    """`ALL`: every partition."""
+    """The partition to search; `ALL` for every partition."""
     begin: str = "newest"
-    """newest, oldest, offset, time, or tail: those that come from now on."""
+    """The place to begin: newest, oldest, offset, time, or tail for records that come from now on.
+    """
     at: str = ""
-    """The offset or the time, as it was typed."""
+    """The offset or the time to begin at, as the user typed it."""
     limit: int = 50
     filter: str = ""
     form: str = "auto"
@@ -32,12 +33,12 @@ class Question:
 
     @property
     def match(self) -> Match | None:
-        """The filter; BadFilter where it makes no sense."""
+        """The filter; BadFilter if it is not valid."""
         return filter_of(self.filter)
 
     @property
     def offset(self) -> int:
-        """The offset to begin at; BadField where it is none."""
+        """The offset to begin at; BadField if it is not a number."""
         found = number("Offset", self.at.strip())
         if found < 0:
             raise BadField("Offset: must be 0 or more")
@@ -45,7 +46,7 @@ class Question:
 
     @property
     def time_ms(self) -> int:
-        """The time to begin at, ms since the epoch; BadField where it is none."""
+        """The time to begin at, ms since the epoch; BadField if it is not a time."""
         text = self.at.strip()
         if text.isascii() and text.isdigit():
             return number("Time", text)
@@ -57,7 +58,7 @@ class Question:
         return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
     def address(self, **changed: object) -> dict[str, object]:
-        """Give the page's query for this question, with some of it changed."""
+        """Return the query parameters of this search, with some of them changed."""
         values: dict[str, object] = {
             "partition": "" if self.partition == ALL else self.partition,
             "from": self.begin,
@@ -71,7 +72,7 @@ class Question:
 
 
 def question_of(topic: str, asked: Mapping[str, str]) -> Question:
-    """Read a question; BadField where a part of it is none. Its offset, time, filter come later."""
+    """Parse a search; BadField if a part is wrong. Offset, time and filter are parsed when used."""
     begin, form = asked.get("from", "newest"), asked.get("as", "auto")
     partition, limit = asked.get("partition", ""), asked.get("limit", "50")
     if begin not in FROM or form not in FORMS:
@@ -90,7 +91,7 @@ def question_of(topic: str, asked: Mapping[str, str]) -> Question:
 
 @dataclass(frozen=True, slots=True)
 class MessagesView:
-    """The page of messages: what is asked, and what may be."""
+    """The page of messages: the present search, and the choices for the next."""
 
     question: Question
     partitions: tuple[int, ...]
@@ -99,7 +100,7 @@ class MessagesView:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """Arguments of the command that prints the same records, unfiltered."""
+        """Arguments of the command that prints the same records, without the filter."""
         one = self.question
         flags = ["console-consumer", "--topic", one.topic]
         if one.partition != ALL:

@@ -1,4 +1,4 @@
-"""Reassignments: those under way, and a plan for a topic with what it would copy. Pure."""
+"""Reassignments: those under way, and a plan for a topic with the bytes it would copy. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from .sight import Sight
 
 @dataclass(frozen=True, slots=True)
 class MoveRow:
-    """A partition on the move."""
+    """A partition that is being reassigned."""
 
     where: TopicPartition
     replicas: tuple[int, ...]
@@ -19,33 +19,33 @@ class MoveRow:
     removing: tuple[int, ...]
     isr: tuple[int, ...]
     cancel: str
-    """The plan that cancels it."""
+    """The plan that cancels the reassignment, as JSON."""
 
     @property
     def arrived(self) -> int:
-        """New replicas that are in sync already."""
+        """The number of new replicas that are in sync already."""
         return sum(broker in self.isr for broker in self.adding)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """A partition in a plan."""
+    """A partition in a plan, with its present and its planned replicas."""
 
     where: TopicPartition
     before: tuple[int, ...]
     after: tuple[int, ...]
     size: int | None
-    """Bytes that are copied; None where the leader's size is unknown."""
+    """Bytes that the plan copies for this partition; None if the leader's size is unknown."""
 
     @property
     def is_moved(self) -> bool:
-        """True where anything changes."""
+        """True if the plan changes this partition's replicas."""
         return self.before != self.after
 
 
 @dataclass(frozen=True, slots=True)
 class MovesView:
-    """Reassignments as they are shown."""
+    """Reassignments and the plan, as they are shown."""
 
     moving: tuple[MoveRow, ...]
     topic: str
@@ -56,13 +56,13 @@ class MovesView:
 
     @property
     def copied(self) -> int | None:
-        """Bytes that the plan copies."""
+        """Bytes that the whole plan copies; None if the size of a partition is unknown."""
         sizes = [row.size for row in self.plan if row.is_moved]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
 def moving_rows(sight: Sight) -> tuple[MoveRow, ...]:
-    """List the partitions on the move."""
+    """List the partitions that are being reassigned."""
     rows = []
     for where, one in sorted(sight.moving.items()):
         topic = sight.topics.get(where.topic)
@@ -77,7 +77,7 @@ def moving_rows(sight: Sight) -> tuple[MoveRow, ...]:
 
 
 def placement_of(sight: Sight, topic: str) -> Placement:
-    """Give where the replicas of a topic are."""
+    """Return where the replicas of a topic are."""
     return {
         TopicPartition(topic, one.partition): one.replicas for one in sight.topics[topic].partitions
     }
@@ -86,7 +86,7 @@ def placement_of(sight: Sight, topic: str) -> Placement:
 def plan_rows(
     sight: Sight, topic: str, brokers: tuple[int, ...], sizes: Mapping[TopicPartition, int]
 ) -> tuple[PlanRow, ...]:
-    """Propose a placement on these brokers; ConfigError where they are too few."""
+    """Plan a topic's replicas on these brokers; ConfigError if there are too few brokers."""
     before = placement_of(sight, topic)
     racks = {one.node_id: one.rack for one in sight.cluster.brokers if one.node_id in brokers}
     after = propose(before, racks)
@@ -114,7 +114,7 @@ def _copied(
 def largest_sizes(
     log_dirs: Mapping[int, Mapping[str, LogDirectory]], topic: str
 ) -> dict[TopicPartition, int]:
-    """Give the size of each partition of a topic: that of its largest replica."""
+    """Return the size of each partition of a topic, taken from its largest replica."""
     sizes: dict[TopicPartition, int] = {}
     for directories in log_dirs.values():
         for directory in directories.values():

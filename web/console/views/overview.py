@@ -1,4 +1,4 @@
-"""The overview: counts, the health of the cluster, and what to do about it. Pure."""
+"""The overview: counts, the health of the cluster, and how to mend what is wrong. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from .words import duration, listed, plural
 
 
 class Level(Enum):
-    """The weight of a finding."""
+    """The severity of a finding."""
 
     GOOD = "good"
     NOTE = "note"
@@ -21,14 +21,14 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to know about the cluster, with the way out."""
+    """One statement about the cluster's health, with a command that helps."""
 
     level: Level
     title: str
     detail: str
     advice: str
     command: tuple[str, ...] = ()
-    """Arguments after `minikafka` that show or mend it."""
+    """Arguments after `minikafka` of a command that shows or mends the trouble."""
     link: str = ""
 
 
@@ -54,7 +54,7 @@ class Overview:
 
 
 def overview_of(sight: Sight) -> Overview:
-    """Judge the cluster."""
+    """Judge the health of the cluster."""
     troubles = troubles_of(sight)
     findings = tuple(
         sorted(_findings(sight, troubles), key=lambda one: -list(Level).index(one.level))

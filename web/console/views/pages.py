@@ -1,4 +1,4 @@
-"""A long list in pages, narrowed by a search. Pure."""
+"""Cuts a long list into pages, after a search. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,28 +15,28 @@ class Page(Generic[T]):
 
     rows: tuple[T, ...]
     number: int
-    """From 1 on."""
+    """The number of the page, from 1 on."""
     count: int
-    """Pages there are, one at the least."""
+    """The number of pages, at least one."""
     total: int
-    """Rows in all pages."""
+    """The number of rows in all pages."""
     query: str
 
     @property
     def first(self) -> int:
-        """The number of the first row; 0 where there is none."""
+        """The number of the page's first row; 0 if there is no row."""
         return (self.number - 1) * ROWS + 1 if self.rows else 0
 
     @property
     def last(self) -> int:
-        """The number of the last row."""
+        """The number of the page's last row."""
         return (self.number - 1) * ROWS + len(self.rows)
 
 
 def page_of(every: Sequence[T], query: str, number: int, text: Callable[[T], str] = str) -> Page[T]:
-    """Cut the page with this number out of what has the query in its text, in either case.
+    """Return one page of the items whose text contains the query, in upper or lower case.
 
-    A page that is not there gives the nearest one.
+    A number out of range gives the nearest page.
     """
     wanted = query.strip().lower()[:MOST_LETTERS]
     found = [one for one in every if wanted in text(one).lower()] if wanted else list(every)

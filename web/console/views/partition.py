@@ -1,7 +1,7 @@
-"""One partition, live: each replica's log as a lane, the high watermark across, epochs as shades.
+"""One partition, live: a lane for each replica's log, the high watermark, shaded leader epochs.
 
-Pure. Lanes are measured in thousandths of the picture's width. Two pictures: the tail, which spans
-all log ends, and the whole log, which shows where leader epochs began in each replica.
+Pure. Lanes are measured in thousandths of the picture's width. There are two pictures: the tail,
+which spans all log ends, and the whole log, which shows where leader epochs began in each replica.
 """
 
 import itertools
@@ -17,16 +17,16 @@ from .topics import part_of
 
 WIDTH: Final = 1000
 LEAST_SPAN: Final = 20
-"""Offsets that the tail shows at the least: a lag of one record is seen, not magnified."""
+"""The least number of offsets that the tail spans, so that a lag of one record looks small."""
 ROOM: Final = 1.25
-"""The tail is so many times as long as the ends lie apart."""
+"""The tail spans so many times the distance between the lowest and the highest log end."""
 
 Replicas = Mapping[int, ReplicaState | ApiError]
 
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """The offsets that any Kafka tells of a partition, as its leader knows them."""
+    """The leader's offsets of a partition, which every version of Kafka reports."""
 
     log_start: int
     high_watermark: int
@@ -35,7 +35,7 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Part of a lane, in one leader epoch."""
+    """The part of a lane that was written in one leader epoch."""
 
     x: int
     width: int
@@ -44,18 +44,18 @@ class Stretch:
 
     @property
     def shade(self) -> str:
-        """The epoch's shade: neighbours differ, and replicas agree."""
+        """The shade of the epoch: neighbours differ, and all replicas show an epoch alike."""
         return "b" if self.epoch is not None and self.epoch % 2 else "a"
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One replica, as far as it or its leader tells."""
+    """One replica, as it reports itself, or as its leader reports it."""
 
     broker_id: int
     part: str
     trouble: str
-    """Why the replica does not tell of itself; empty where it does."""
+    """Why the replica reports nothing of itself; empty if it does."""
     log_start: int | None
     log_end: int | None
     high_watermark: int | None
@@ -64,9 +64,9 @@ class Lane:
     size: int | None
     segments: int | None
     behind: int | None
-    """Records behind the end of the leader's log."""
+    """Records that the replica lacks to the end of the leader's log."""
     behind_ms: int | None
-    """Since when it has not held all of the leader's log; 0: it does."""
+    """Milliseconds since the replica last had all of the leader's log; 0 if it has it now."""
     tail: tuple[Stretch, ...] = ()
     whole: tuple[Stretch, ...] = ()
 
@@ -87,17 +87,17 @@ class PartitionView:
     last_stable: int | None
     lanes: tuple[Lane, ...]
     tells_replicas: bool
-    """False on clusters whose brokers do not describe replicas."""
+    """False if the cluster's brokers cannot describe replicas."""
     tail_from: int
     tail_watermark_x: int | None
     whole_watermark_x: int | None
     epochs: tuple[tuple[int, int], ...]
-    """Leader epochs and where they began, newest first, as the leader has them."""
+    """Leader epochs and their start offsets in the leader's log, newest first."""
     transactions: tuple[UndecidedTransaction, ...]
 
     @property
     def sentence(self) -> str:
-        """State the partition's health, for those who hear the page."""
+        """The partition's health in a sentence, for screen readers."""
         if self.leader_id < 0:
             return "No leader: nothing can be written or read."
         missing = [one for one in self.replicas if one not in self.isr]
@@ -108,17 +108,17 @@ class PartitionView:
 
     @property
     def ends(self) -> dict[int, int]:
-        """The log end of each replica, as far as it is known."""
+        """The log end of each replica for which it is known."""
         return {one.broker_id: one.log_end for one in self.lanes if one.log_end is not None}
 
     @property
     def behind(self) -> dict[str, int | None]:
-        """Records behind the end of the leader's log, by broker: a point of the chart."""
+        """Records that each replica lacks, by broker: one point of the chart."""
         return {str(lane.broker_id): lane.behind for lane in self.lanes}
 
     @property
     def level(self) -> str:
-        """The sentence's weight, as the stylesheet names it."""
+        """The severity of the sentence, as a class of the stylesheet."""
         if self.leader_id < 0:
             return "bad"
         return "good" if len(self.isr) == len(self.replicas) else "warn"
@@ -131,9 +131,9 @@ def partition_of(
     offsets: Offsets | None,
     seen: Mapping[int, int] | None = None,
 ) -> PartitionView:
-    """Show a partition, from what its replicas tell, or its leader's offsets where they cannot.
+    """Show a partition from its replicas' reports, or from its leader's offsets if there are none.
 
-    `seen` has log ends that were seen before: a replica that is silent now stays there.
+    `seen` has log ends that were seen before: a replica that is silent now is drawn there.
     """
     told = {k: state for k, state in (replicas or {}).items() if isinstance(state, ReplicaState)}
     leader = told.get(one.leader_id)
@@ -221,7 +221,7 @@ def _lane(
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Offsets laid out from left to right."""
+    """The scale of a picture: it maps offsets to positions from left to right."""
 
     low: int
     high: int
@@ -234,7 +234,7 @@ class _Scale:
 def _ends(
     told: Mapping[int, ReplicaState], followers: Mapping[int, FollowerState]
 ) -> dict[int, int]:
-    """Give each replica's log end; that of a silent one as its leader remembers it."""
+    """Return each replica's log end; for a silent one, the end that its leader knows."""
     ends = {broker: state.log_end_offset for broker, state in told.items()}
     for broker, follower in followers.items():
         if broker not in ends and follower.log_end_offset is not None:

@@ -1,4 +1,4 @@
-"""The quorum: which controller leads, and how far the others and the brokers follow. Pure."""
+"""The quorum: the leader, and how far the other controllers and the brokers lag. Pure."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from ....client.admin.cluster_types import MetadataQuorum, QuorumReplica
 
 LATE_MS: Final = 10_000
-"""A voter that has not caught up for so long is called behind."""
+"""Milliseconds without being caught up after which a voter is shown as behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class QuorumView:
 
 
 def quorum_of(quorum: MetadataQuorum, now_ms: int) -> QuorumView:
-    """Show voters first, the leader before all, then the brokers that follow."""
+    """List the leader first, then the other voters, then the brokers that follow."""
     voters = sorted(quorum.voters, key=lambda one: (one.node_id != quorum.leader_id, one.node_id))
     rows = [_row(quorum, one, now_ms, "voter") for one in voters]
     rows += [_row(quorum, one, now_ms, "observer") for one in quorum.observers]

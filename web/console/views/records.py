@@ -1,6 +1,6 @@
-"""Records as people read them: JSON, MessagePack, Avro files, text, numbers, or hexadecimal.
+"""Decodes keys and values for people: JSON, MessagePack, Avro files, text, numbers, hexadecimal.
 
-Pure, and bounded: at most `MOST_BYTES` of a value are decoded, whoever wrote it.
+Pure, and bounded: at most `MOST_BYTES` of a value are decoded.
 """
 
 import json
@@ -13,27 +13,27 @@ import msgpack
 from ....client.records import ConsumerRecord
 
 MOST_BYTES: Final = 65_536
-"""Bytes of a key or value that are shown; larger JSON is shown as text, cut."""
+"""The most bytes of a key or value that are shown; larger JSON is shown as text and cut."""
 BRIEF: Final = 240
-"""Characters of the line that stands for a value."""
+"""The most characters of the one line that stands for a value in the list."""
 FORMS: Final = ("auto", "json", "msgpack", "text", "hex", "avro")
 _NUMBERS: Final = (4, 8)
-"""Kafka's serializers write integers and longs in so many bytes."""
+"""The lengths in bytes of the integers and longs that Kafka's serializers write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Bytes as text."""
+    """Bytes that were decoded for display."""
 
     form: str
-    """null, empty, json, msgpack, text, number, hex, avro."""
+    """The form they were decoded as: null, empty, json, msgpack, text, number, hex or avro."""
     text: str
     size: int
     is_cut: bool = False
 
     @property
     def brief(self) -> str:
-        """One line of it."""
+        """The text in one line, cut to BRIEF characters."""
         line = " ".join(self.text[: 2 * BRIEF].split())
         return line if len(line) <= BRIEF else line[:BRIEF] + "\u2026"
 
@@ -55,7 +55,7 @@ Record = ConsumerRecord[bytes, bytes]
 
 
 def row_of(record: Record, form: str) -> RecordRow:
-    """Show a record, its value in this form."""
+    """Show a record, with its value decoded in this form."""
     return RecordRow(
         record.topic,
         record.partition,
@@ -68,7 +68,7 @@ def row_of(record: Record, form: str) -> RecordRow:
 
 
 def text_of(data: bytes | None, form: str = "auto") -> Text:
-    """Decode bytes; where they are not of the form that is wanted, show them in hexadecimal."""
+    """Decode bytes; show them in hexadecimal if they are not of the wanted form."""
     if data is None:
         return Text("null", "", 0)
     if not data:
@@ -88,7 +88,7 @@ def text_of(data: bytes | None, form: str = "auto") -> Text:
 
 
 def json_of(data: bytes | None) -> Any:
-    """Parse a value that is JSON; None for any other, and for one that is too large or deep."""
+    """Parse a JSON value; None if it is not JSON, too large, or nested too deeply."""
     if not data or len(data) > MOST_BYTES:
         return None
     try:
@@ -117,7 +117,7 @@ def _pretty(value: object) -> str | None:
 
 
 def _odd(value: object) -> str:
-    """Write what MessagePack and Avro have and JSON has not."""
+    """Write a value that MessagePack or Avro can hold and JSON cannot."""
     return value.hex(" ") if isinstance(value, bytes) else str(value)
 
 
@@ -175,7 +175,7 @@ AUTOMATIC: Final = {
     "auto": ("auto json", "avro", "auto text", "msgpack"),
     "key": ("auto json", "auto text", "msgpack", "number"),
 }
-"""The forms that are tried in turn, for values and for keys: those are often numbers."""
+"""The forms that are tried in turn; for keys another order, because they are often numbers."""
 DECODERS: Final[dict[str, Callable[[bytes], str | None]]] = {
     "auto json": _json,
     "auto text": _text,

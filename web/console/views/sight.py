@@ -1,4 +1,4 @@
-"""The cluster as one look at it finds it: what the overview and the lists are made of. Pure."""
+"""The state of the cluster at one moment, from which the overview and lists are made. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,19 +10,19 @@ from ....protocol.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """Brokers, topics and controllers, asked for at the same time."""
+    """Brokers, topics and controllers, all read at the same time."""
 
     at_ms: int
     cluster: ClusterDescription
     topics: Mapping[str, TopicDescription]
     moving: Mapping[TopicPartition, Reassignment] = field(default_factory=dict)
     quorum: MetadataQuorum | None = None
-    """None where the cluster does not tell."""
+    """The controllers; None if the cluster does not report them."""
     min_isr: Mapping[str, int] = field(default_factory=dict)
-    """min.insync.replicas of topics that have fewer replicas in sync than replicas."""
+    """min.insync.replicas of the topics that have a replica out of sync."""
 
     def partitions(self) -> Iterator[tuple[str, PartitionDescription]]:
-        """Go through every partition, with its topic."""
+        """Yield every partition, with its topic."""
         for topic in self.topics.values():
             for partition in topic.partitions:
                 yield topic.name, partition
@@ -30,22 +30,22 @@ class Sight:
 
 @dataclass(slots=True)
 class Troubles:
-    """The partitions that lack something, by what they lack."""
+    """The partitions that have a problem, grouped by problem."""
 
     under_replicated: list[TopicPartition] = field(default_factory=list)
     offline: list[TopicPartition] = field(default_factory=list)
     under_min_isr: list[TopicPartition] = field(default_factory=list)
     not_preferred: list[TopicPartition] = field(default_factory=list)
-    """Led by another replica than their first one, which is in sync."""
+    """Partitions whose preferred replica is in sync and does not lead."""
 
 
 def is_under_replicated(one: PartitionDescription) -> bool:
-    """True where a replica is not in sync."""
+    """True if a replica of the partition is not in sync."""
     return len(one.isr) < len(one.replicas)
 
 
 def troubles_of(sight: Sight) -> Troubles:
-    """Sort the partitions that lack something."""
+    """Group the partitions that have a problem."""
     found = Troubles()
     for topic, one in sight.partitions():
         where = TopicPartition(topic, one.partition)

@@ -34,7 +34,7 @@ class TopicList:
 
 
 def topics_of(sight: Sight, query: str, only: str, number: int) -> TopicList:
-    """List topics by name; only those in trouble, or the internal ones, where that is wanted."""
+    """List topics by name; `only` restricts the list to those in trouble, or to internal ones."""
     only = only if only in ONLY else ""
     rows = [_row(sight, sight.topics[name]) for name in sorted(sight.topics)]
     kept = [row for row in rows if _is_wanted(row, only)]
@@ -75,7 +75,7 @@ class PartitionRow:
     leader_id: int
     leader_epoch: int
     replicas: tuple[tuple[int, str], ...]
-    """Broker and its part: leader, in-sync, eligible, behind, offline."""
+    """Each replica's broker and its role: leader, in-sync, eligible, behind or offline."""
     start: int | None
     end: int | None
     is_under_replicated: bool
@@ -83,7 +83,7 @@ class PartitionRow:
 
     @property
     def count(self) -> int | None:
-        """Offsets from start to end: an upper bound of the records."""
+        """The number of offsets in the log, which is an upper bound of its records."""
         return None if self.start is None or self.end is None else self.end - self.start
 
 
@@ -95,13 +95,13 @@ class TopicView:
     topic_id: str
     is_internal: bool
     rows: tuple[PartitionRow, ...]
-    """At most `MOST_PARTITIONS`."""
+    """The first `MOST_PARTITIONS` partitions."""
     partitions: int
     moving: tuple[int, ...]
 
     @property
     def count(self) -> int | None:
-        """Offsets of the partitions that are shown."""
+        """The number of offsets in all partitions that are shown."""
         known = [row.count for row in self.rows if row.count is not None]
         return sum(known) if len(known) == len(self.rows) else None
 
@@ -115,7 +115,7 @@ def topic_of(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> TopicView | None:
-    """Show a topic; None where there is no such topic."""
+    """Show a topic; None if there is no such topic."""
     topic = sight.topics.get(name)
     if topic is None:
         return None
@@ -141,7 +141,7 @@ def topic_of(
 
 
 def part_of(broker: int, one: PartitionDescription) -> str:
-    """Say which part a broker has in a partition."""
+    """Return the role of a broker in a partition."""
     if broker == one.leader_id:
         return "leader"
     if broker in one.isr:

@@ -1,4 +1,4 @@
-"""Transactions: those that are open, and on each partition the one that holds it back. Pure."""
+"""Transactions: those that are open, and on each partition the one readers wait for. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class TransactionRow:
 
     @property
     def level(self) -> str:
-        """The state's weight; one open for longer than its timeout is a warning."""
+        """How the state is coloured: a transaction open beyond its timeout is a warning."""
         if self.open_ms is not None and self.timeout_ms and self.open_ms > self.timeout_ms:
             return "warn"
         return LEVELS.get(self.state, "")
@@ -43,12 +43,12 @@ class Pin:
     where: TopicPartition
     first_offset: int
     behind: int | None
-    """Offsets up to the log's end that readers of committed records wait for."""
+    """Offsets before the log's end that readers of committed records cannot read yet."""
     producer_id: int
     transactional_id: str
-    """Empty where no coordinator knows the producer: the transaction hangs."""
+    """The transactional id; empty if no coordinator knows the producer, so that nothing ends it."""
     last_ms: int
-    """When the producer last wrote there, wall clock."""
+    """When the producer last wrote to the partition, ms since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class TransactionsView:
 def transactions_page(
     listed: Sequence[TransactionListing], query: str, number: int
 ) -> Page[TransactionListing]:
-    """Cut a page out of the transactional ids, those with an open transaction first."""
+    """Return one page of the transactional ids, those with an open transaction first."""
     ordered = sorted(listed, key=lambda one: (one.state not in OPEN, one.transactional_id))
     return page_of(ordered, query, number, lambda one: one.transactional_id)
 
@@ -71,7 +71,7 @@ def transactions_page(
 def pins_of(
     producers: Producers, ends: Mapping[TopicPartition, int], listed: Sequence[TransactionListing]
 ) -> tuple[Pin, ...]:
-    """Find the earliest open transaction of each partition: the one that pins it."""
+    """Find the earliest open transaction of each partition, which holds its readers back."""
     names = {one.producer_id: one.transactional_id for one in listed}
     pins = []
     for where, found in producers.items():
@@ -94,7 +94,7 @@ def transactions_of(
     pins: tuple[Pin, ...],
     now_ms: int,
 ) -> TransactionsView:
-    """Show the transactional ids of a page, and what is pinned."""
+    """Show the transactional ids of a page, and the partitions whose readers are held back."""
 
     def row(one: TransactionListing) -> TransactionRow:
         found = described.get(one.transactional_id)

@@ -1,6 +1,6 @@
-"""Numbers, sizes and times as people read them, and texts that may safely be shown.
+"""Writes numbers, sizes and times for people, and makes texts safe to show. Pure.
 
-Pure. A dash stands for what is unknown.
+A dash stands for an unknown value.
 """
 
 import math
@@ -19,16 +19,16 @@ _SPANS: Final = (
 _INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
-"""Control characters, what turns the direction of text, and halves of surrogate pairs."""
+"""Control characters, characters that change the direction of text, and lone surrogates."""
 
 
 def number(value: int | None) -> str:
-    """Write a count with thin spaces between the thousands: 12 345 678."""
+    """Write a number with thin spaces between the thousands: 12 345 678."""
     return UNKNOWN if value is None else f"{value:,}".replace(",", "\u202f")
 
 
 def size(value: int | None) -> str:
-    """Write bytes with a unit: 1.5 MiB."""
+    """Write a number of bytes with a unit: 1.5 MiB."""
     if value is None:
         return UNKNOWN
     power = min(int(math.log(max(value, 1), _KIB)), len(_UNITS) - 1)
@@ -69,16 +69,16 @@ def plural(count: int, noun: str, several: str = "") -> str:
 
 
 def listed(names: object, most: int = 5) -> str:
-    """Join names with commas, the first few of them."""
+    """Join the first few names with commas."""
     every = [str(each) for each in names] if isinstance(names, list | tuple) else [str(names)]
     rest = len(every) - most
     return ", ".join(every[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def visible(text: str) -> str:
-    """Replace what cannot be seen, or would turn the text around it; keep tabs and line ends.
+    """Replace invisible characters and those that change the direction of text.
 
-    Escaping for HTML is another thing: templates do that with every text.
+    Tabs and line ends are kept. Escaping for HTML is left to the templates.
     """
     return text if text.isprintable() else _INVISIBLE.sub(_symbol, text)
 
