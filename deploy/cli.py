@@ -90,7 +90,7 @@ def _show_version(context: click.Context) -> None:
     is_eager=True,
     expose_value=False,
     callback=lambda context, _, wanted: _show_version(context) if wanted else None,
-    help="Show the version, and which record codec is live: compiled or python.",
+    help="Show the version, and which record codec is in use: compiled or python.",
 )
 def minikafka() -> None:
     """minikafka: a Kafka-compatible, replicated log cluster.

@@ -38,19 +38,19 @@ class StopAsked(BaseException):
 @click.option(
     "--controllers",
     type=click.IntRange(min=1),
-    help="Number of controllers: 1, 3 or 5; a majority must live. [default: 1, or those in DIR]",
+    help="Number of controllers: 1, 3 or 5; a majority must be up. [default: 1, or those in DIR]",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
-    help="Port of the first broker, the other daemons on those after it, then their metrics; "
-    "0 picks free ports. [default: 9092, or those in DIR]",
+    help="Port of the first broker. The other daemons, then the metrics listeners, use "
+    "the ports after it; 0 picks free ports. [default: 9092, or those in DIR]",
 )
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the cluster; an existing one is reopened with its data. "
-    "[default: a temporary one, removed in the end]",
+    help="Directory of the cluster; an existing one is opened with its data. [default: "
+    "a temporary one, removed at the end]",
 )
 @click.option(
     "--console",
@@ -62,7 +62,7 @@ class StopAsked(BaseException):
     help=f"Show the cluster in the browser, at this port; {CONSOLE_PORT} if none is named, "
     "0 picks a free one.",
 )
-@click.option("--restart", is_flag=True, help="Bring back a daemon that died, after one second.")
+@click.option("--restart", is_flag=True, help="Restart a daemon that died, after one second.")
 def up(
     brokers: int | None,
     controllers: int | None,

@@ -39,7 +39,7 @@ def bootstrap_option(*old: str, required: bool = True) -> Callable[[F], F]:
         envvar=BOOTSTRAP_VARIABLE,
         show_envvar=True,
         metavar="HOST:PORT,...",
-        help="Some brokers of the cluster.",
+        help="Brokers to find the cluster by, as HOST:PORT,...",
     )
 
 
@@ -61,7 +61,7 @@ def command_config(*old: str) -> Callable[[F], F]:
         "command_config",
         type=FILE,
         metavar="FILE",
-        help="Client settings, as a properties file.",
+        help="A properties file of client settings.",
     )
 
 
@@ -73,7 +73,7 @@ def command_property(*old: str) -> Callable[[F], F]:
         "command_properties",
         multiple=True,
         metavar="KEY=VALUE",
-        help="A client setting; beats the file's.",
+        help="A client setting; it overrides the file's.",
     )
 
 

@@ -56,17 +56,27 @@ class Request:
 @command_config()
 @click.option("--alter", is_flag=True, help="Change settings.")
 @click.option("--describe", is_flag=True, help="Print settings.")
-@click.option("--all", "wants_all", is_flag=True, help="Also those that nobody has set.")
-@click.option("--entity-type", type=click.Choice([*KINDS, *ELSEWHERE]), help="Whose.")
+@click.option(
+    "--all", "wants_all", is_flag=True, help="Print settings that are at their default, too."
+)
+@click.option("--entity-type", type=click.Choice([*KINDS, *ELSEWHERE]), help="The kind of entity.")
 @click.option("--entity-name", help="The topic's name or the broker's id.")
-@click.option("--entity-default", is_flag=True, help="The defaults of all brokers.")
-@click.option("--topic", help="Short for --entity-type topics --entity-name.")
-@click.option("--broker", help="Short for --entity-type brokers --entity-name.")
-@click.option("--broker-logger", help="Short for --entity-type broker-loggers --entity-name.")
-@click.option("--broker-defaults", is_flag=True, help="The defaults of all brokers.")
-@click.option("--add-config", metavar="K=V,K=[V,V]", help="Settings to set.")
-@click.option("--add-config-file", type=FILE, metavar="FILE", help="Settings to set.")
-@click.option("--delete-config", metavar="K,K", help="Settings to take back.")
+@click.option("--entity-default", is_flag=True, help="Take the defaults of all brokers.")
+@click.option("--topic", help="The same as --entity-type topics --entity-name.")
+@click.option("--broker", help="The same as --entity-type brokers --entity-name.")
+@click.option("--broker-logger", help="The same as --entity-type broker-loggers --entity-name.")
+@click.option(
+    "--broker-defaults", is_flag=True, help="The same as --entity-type brokers --entity-default."
+)
+@click.option("--add-config", metavar="K=V,K=[V,V]", help="Settings to set, as KEY=VALUE,...")
+@click.option(
+    "--add-config-file", type=FILE, metavar="FILE", help="A properties file of settings to set."
+)
+@click.option(
+    "--delete-config",
+    metavar="K,K",
+    help="Settings to remove, so that their default applies again.",
+)
 @click.option("--force", is_flag=True, expose_value=False, hidden=True)
 def configs(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
     """Describe or change the settings of topics and brokers that can change while they run.

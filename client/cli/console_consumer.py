@@ -75,13 +75,24 @@ class Reading:
 @click.command("console-consumer")
 @bootstrap_server
 @click.option("--topic", help="The topic to read.")
-@click.option("--include", "--whitelist", metavar="REGEX", help="Topics to read, by expression.")
-@click.option("--group", help="Share the topics with others of this group, and commit offsets.")
+@click.option(
+    "--include",
+    "--whitelist",
+    metavar="REGEX",
+    help="Read the topics that match a regular expression.",
+)
+@click.option("--group", help="The consumer group to join; its offsets are committed.")
 @click.option("--partition", type=click.IntRange(min=0), help="Read only this partition.")
-@click.option("--offset", help="Where to begin in it: a number, earliest or latest.")
-@click.option("--from-beginning", is_flag=True, help="Read what is there already, too.")
-@click.option("--max-messages", type=click.IntRange(min=0), help="End after so many.")
-@click.option("--timeout-ms", type=click.IntRange(min=0), help="End when none came for so long.")
+@click.option("--offset", help="The offset to begin at: a number, earliest or latest.")
+@click.option(
+    "--from-beginning",
+    is_flag=True,
+    help="Begin with the oldest record, unless the group has offsets.",
+)
+@click.option("--max-messages", type=click.IntRange(min=0), help="End after this many records.")
+@click.option(
+    "--timeout-ms", type=click.IntRange(min=0), help="End when no record came for so many ms."
+)
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_committed", "read_uncommitted"]),
@@ -91,9 +102,11 @@ class Reading:
     "--skip-message-on-error",
     "skip_bad",
     is_flag=True,
-    help="Go on after one that cannot be shown.",
+    help="Skip a record that cannot be shown.",
 )
-@click.option("--formatter", default=DEFAULT_FORMATTER, help="Default, Logging or NoOp formatter.")
+@click.option(
+    "--formatter", default=DEFAULT_FORMATTER, help="The formatter: Default, Logging or NoOp."
+)
 @click.option("--formatter-config", type=FILE, metavar="FILE")
 @click.option(
     "--formatter-property",
@@ -104,8 +117,11 @@ class Reading:
     help="print.timestamp, print.key, print.offset, print.partition, print.headers, print.value, "
     "key.separator, line.separator, headers.separator, null.literal, *.deserializer",
 )
-@click.option("--key-deserializer", help="ByteArray, Double, Integer, Long, Short or String...")
-@click.option("--value-deserializer", help="...Deserializer.")
+@click.option(
+    "--key-deserializer",
+    help="StringDeserializer, or that of ByteArray, Double, Integer, Long or Short.",
+)
+@click.option("--value-deserializer", help="The same, for values.")
 @click.option("--enable-systest-events", is_flag=True, hidden=True)
 @command_config("--consumer.config")
 @command_property("--consumer-property")

@@ -39,23 +39,36 @@ FAILURES_SHOWN = 10
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
     help="Compress batches; gzip if no codec is named.",
 )
-@click.option("--batch-size", type=int, help="Bytes at which a batch is sent.")
+@click.option("--batch-size", type=int, help="The size in bytes at which a batch is sent.")
 @click.option("--max-partition-memory-bytes", "batch_size", type=int, hidden=True)
 @click.option(
-    "--max-memory-bytes", "buffer_memory", type=int, help="Bytes that may wait for acknowledgement."
+    "--max-memory-bytes",
+    "buffer_memory",
+    type=int,
+    help="The most bytes of records that are not acknowledged yet.",
 )
-@click.option("--max-block-ms", type=int, help="How long sending may wait for room or a topic.")
+@click.option(
+    "--max-block-ms", type=int, help="How long sending may wait for memory or metadata, in ms."
+)
 @click.option(
     "--metadata-expiry-ms",
     "metadata_max_age_ms",
     type=int,
-    help="Age at which metadata is asked for again.",
+    help="Age at which metadata is read again, in ms.",
 )
-@click.option("--request-required-acks", "acks", help="0, 1, -1 or all. [default: -1]")
-@click.option("--request-timeout-ms", type=int, help="How long a request may take.")
-@click.option("--retry-backoff-ms", type=int, help="Wait before a retry.")
-@click.option("--timeout", "linger_ms", type=int, help="How long a batch waits for more, in ms.")
-@click.option("--line-reader", default="LineMessageReader", help="LineMessageReader.")
+@click.option(
+    "--request-required-acks",
+    "acks",
+    help="Acknowledgements to wait for: 0, 1, -1 or all. [default: -1]",
+)
+@click.option("--request-timeout-ms", type=int, help="How long a request may take, in ms.")
+@click.option("--retry-backoff-ms", type=int, help="Wait before a retry, in ms.")
+@click.option(
+    "--timeout", "linger_ms", type=int, help="How long a batch waits for more records, in ms."
+)
+@click.option(
+    "--line-reader", default="LineMessageReader", help="The reader of lines: LineMessageReader."
+)
 @click.option("--reader-config", type=FILE, metavar="FILE")
 @click.option(
     "--reader-property",

@@ -74,20 +74,22 @@ class Reset:
 @click.option("--describe", is_flag=True, help="Describe groups: offsets and lag.")
 @click.option("--delete", is_flag=True, help="Delete groups without members, and their offsets.")
 @click.option("--reset-offsets", is_flag=True, help="Reset the offsets of a group without members.")
-@click.option("--delete-offsets", is_flag=True, help="Forget a group's offsets in topics.")
-@click.option("--validate-regex", metavar="REGEX", help="Say whether an expression is valid.")
-@click.option("--group", "groups", multiple=True, help="A group; may be given again and again.")
+@click.option("--delete-offsets", is_flag=True, help="Delete a group's offsets in topics.")
+@click.option(
+    "--validate-regex", metavar="REGEX", help="Print whether a regular expression is valid."
+)
+@click.option("--group", "groups", multiple=True, help="A group; may be repeated.")
 @click.option("--all-groups", is_flag=True, help="All groups.")
 @click.option("--topic", "topics", multiple=True, help="A topic, or topic:0,1 for partitions.")
 @click.option("--all-topics", is_flag=True, help="All topics that the group has offsets in.")
 @click.option("--offsets", is_flag=True, help="--describe: offsets and lag (the default).")
-@click.option("--members", is_flag=True, help="--describe: who is in the group.")
+@click.option("--members", is_flag=True, help="--describe: the members.")
 @click.option(
     "--state",
     is_flag=False,
     flag_value="",
     metavar="[STATE,...]",
-    help="--describe: state and coordinator; --list: states, or only groups in these.",
+    help="--describe: state and coordinator; --list: print states, or only groups in these states.",
 )
 @click.option(
     "--type",
@@ -95,7 +97,7 @@ class Reset:
     is_flag=False,
     flag_value="",
     metavar="[TYPE,...]",
-    help="--list: types, or only groups of these: classic, consumer.",
+    help="--list: print types, or only groups of these types: classic, consumer.",
 )
 @click.option("--verbose", is_flag=True, help="--describe: more columns.")
 @click.option(
@@ -103,21 +105,27 @@ class Reset:
 )
 @click.option("--to-earliest", is_flag=True, help="Reset to the beginning.")
 @click.option("--to-latest", is_flag=True, help="Reset to the end.")
-@click.option("--to-current", is_flag=True, help="Reset to where the group is.")
+@click.option("--to-current", is_flag=True, help="Reset to the committed offset.")
 @click.option("--to-offset", type=int, metavar="OFFSET", help="Reset to an offset.")
-@click.option("--shift-by", type=int, metavar="N", help="Reset by so many records, -N back.")
-@click.option("--to-datetime", metavar="TIME", help="Reset to YYYY-MM-DDTHH:mm:SS.sss, UTC.")
-@click.option("--by-duration", metavar="DURATION", help="Reset to so long ago: PnDTnHnMnS.")
+@click.option("--shift-by", type=int, metavar="N", help="Shift the offset by N, or back by -N.")
+@click.option(
+    "--to-datetime", metavar="TIME", help="Reset to a time: YYYY-MM-DDTHH:mm:SS.sss, UTC."
+)
+@click.option(
+    "--by-duration", metavar="DURATION", help="Reset to a time this long ago: PnDTnHnMnS."
+)
 @click.option(
     "--from-file",
     type=FILE,
     metavar="FILE",
-    help="Reset to what a CSV file says, as --export writes it.",
+    help="Reset to the offsets in a CSV file of --export.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what a reset would do (the default).")
-@click.option("--execute", is_flag=True, help="Do it.")
+@click.option("--dry-run", is_flag=True, help="Only print what a reset would do (the default).")
+@click.option("--execute", is_flag=True, help="Carry out the reset.")
 @click.option("--export", is_flag=True, help="Print the result as CSV.")
-@click.option("--timeout", type=int, default=5000, metavar="MS", help="For each call.")
+@click.option(
+    "--timeout", type=int, default=5000, metavar="MS", help="How long each call may take, in ms."
+)
 @command_config()
 def consumer_groups(
     bootstrap: str,

@@ -37,23 +37,36 @@ class Plan:
 @click.command("consumer-perf-test")
 @bootstrap_server
 @click.option("--topic", help="The topic to read.")
-@click.option("--include", metavar="REGEX", help="Topics to read, by expression.")
+@click.option("--include", metavar="REGEX", help="Read the topics that match a regular expression.")
 @click.option(
     "--num-records",
     "--messages",
     "count",
     required=True,
     type=click.IntRange(min=0),
-    help="How many to read.",
+    help="The number of records to read.",
 )
-@click.option("--group", help="Read as a member of this group.")
-@click.option("--fetch-size", type=int, default=1024 * 1024, help="Bytes a partition and fetch.")
+@click.option("--group", help="The consumer group to join.")
+@click.option(
+    "--fetch-size",
+    type=int,
+    default=1024 * 1024,
+    help="The most bytes in a fetch from one partition.",
+)
 @click.option("--from-latest", is_flag=True, help="Begin at the end instead of the beginning.")
-@click.option("--timeout", "timeout_ms", default=10_000, help="End when none came for so many ms.")
-@click.option("--show-detailed-stats", "detailed", is_flag=True, help="A line each interval.")
-@click.option("--reporting-interval", "interval_ms", default=5000, help="Between lines, in ms.")
-@click.option("--date-format", default="yyyy-MM-dd HH:mm:ss:SSS", help="As in Java.")
-@click.option("--hide-header", is_flag=True, help="Print no line of column names.")
+@click.option(
+    "--timeout", "timeout_ms", default=10_000, help="End when no record came for so many ms."
+)
+@click.option(
+    "--show-detailed-stats", "detailed", is_flag=True, help="Print a line for each interval."
+)
+@click.option("--reporting-interval", "interval_ms", default=5000, help="The interval, in ms.")
+@click.option(
+    "--date-format",
+    default="yyyy-MM-dd HH:mm:ss:SSS",
+    help="The format of times, a pattern of Java's SimpleDateFormat.",
+)
+@click.option("--hide-header", is_flag=True, help="Do not print the names of the columns.")
 @click.option("--socket-buffer-size", type=int, expose_value=False, hidden=True)
 @command_config("--consumer.config")
 @command_property("--consumer-property")

@@ -27,7 +27,7 @@ COMPLAINT = "Error while executing delete records command"
     required=True,
     type=FILE,
     metavar="FILE",
-    help="Partitions and offsets; -1 deletes all that is committed.",
+    help="A JSON file of partitions and offsets; -1 deletes all committed records.",
 )
 @command_config()
 def delete_records(bootstrap: str, file: Path, command_config: Path | None) -> None:

@@ -64,23 +64,31 @@ def _decoder(ctx: click.Context, param: click.Parameter, value: str) -> Decoder:
     "--skip-record-metadata",
     "skip_metadata",
     is_flag=True,
-    help="Of each record only key and value.",
+    help="Print only the key and the value of each record.",
 )
 @click.option(
     "--max-bytes",
     type=click.IntRange(0, MAX_INT32),
     default=MAX_INT32,
-    help="Read no further than this into a segment.",
+    help="The most bytes to read of each segment.",
 )
 @click.option(
     "--max-message-size",
     type=int,
     default=5 * 1024 * 1024,
     expose_value=False,
-    help="Taken for Kafka's sake; a batch of any size is read.",
+    help="Ignored; accepted because Kafka's tool has it.",
 )
-@click.option("--verify-index-only", is_flag=True, help="Check indexes without printing entries.")
-@click.option("--index-sanity-check", is_flag=True, help="Check only the indexes themselves.")
+@click.option(
+    "--verify-index-only",
+    is_flag=True,
+    help="Check indexes against their segments without printing entries.",
+)
+@click.option(
+    "--index-sanity-check",
+    is_flag=True,
+    help="Check that indexes are consistent, without reading the segments.",
+)
 @click.option("--key-decoder-class", "decode_key", default=USUAL, callback=_decoder, help=HELP)
 @click.option("--value-decoder-class", "decode_value", default=USUAL, callback=_decoder, help=HELP)
 @click.option("--cluster-metadata-decoder", is_flag=True, help="Read values as metadata records.")

@@ -25,10 +25,16 @@ PLAIN = {"upgrade": "upgrade {} to {}", "downgrade": "downgrade {} to {}", "disa
 @click.command()
 @bootstrap_server
 @command_config()
-@click.option("--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A level to set.")
-@click.option("--metadata", type=int, metavar="LEVEL", help="The level of metadata.version.")
-@click.option("--unsafe", is_flag=True, help="Downgrade even where metadata is lost by it.")
-@click.option("--dry-run", is_flag=True, help="Only ask whether it could be done.")
+@click.option(
+    "--feature",
+    "features",
+    multiple=True,
+    metavar="NAME=LEVEL",
+    help="A feature and its new level.",
+)
+@click.option("--metadata", type=int, metavar="LEVEL", help="The new level of metadata.version.")
+@click.option("--unsafe", is_flag=True, help="Downgrade even if metadata is lost by it.")
+@click.option("--dry-run", is_flag=True, help="Only check whether the change is possible.")
 @click.argument("action", type=click.Choice(["describe", "upgrade", "downgrade", "disable"]))
 def features(
     bootstrap: str,

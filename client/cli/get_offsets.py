@@ -46,12 +46,13 @@ class Rule:
 
 @click.command("get-offsets")
 @bootstrap_server
-@click.option("--topic", metavar="REGEX", help="Topics; all without it.")
+@click.option("--topic", metavar="REGEX", help="Topics, as a regular expression. [default: all]")
 @click.option("--partitions", metavar="N,...", help="Only these partitions, with --topic.")
 @click.option(
     "--topic-partitions",
     metavar="T:0,T:1-3,...",
-    help="Topics (expressions) and partitions: t, t:0, t:0-2, t:-2, t:3-; the upper bound is out.",
+    help="Topics (regular expressions) and partitions: t, t:0, t:0-2, t:-2, t:3-; "
+    "ranges exclude the upper bound.",
 )
 @click.option(
     "--time",

@@ -20,12 +20,14 @@ COMPLAINT = "Error while executing groups command"
 @click.option(
     "--group-type",
     type=click.Choice(["classic", "consumer", "share", "streams"], case_sensitive=False),
-    help="Only groups of this type.",
+    help="List only groups of this type.",
 )
-@click.option("--protocol", help="Only groups of this protocol type, as consumer or connect.")
-@click.option("--consumer", is_flag=True, help="Only groups of consumers, of any type.")
-@click.option("--share", is_flag=True, help="Only share groups.")
-@click.option("--streams", is_flag=True, help="Only streams groups.")
+@click.option(
+    "--protocol", help="List only groups of this protocol type, such as consumer or connect."
+)
+@click.option("--consumer", is_flag=True, help="List only groups of consumers, of either type.")
+@click.option("--share", is_flag=True, help="List only share groups.")
+@click.option("--streams", is_flag=True, help="List only streams groups.")
 @command_config()
 def groups(
     bootstrap: str,

@@ -29,16 +29,17 @@ COMPLAINT = "Error while electing leaders"
     "--election-type",
     required=True,
     type=click.Choice(["preferred", "unclean"], case_sensitive=False),
-    help="preferred: the first replica leads again. unclean: may lose acknowledged records.",
+    help="preferred: elect the first replica. unclean: elect one out of sync, which may "
+    "lose acknowledged records.",
 )
-@click.option("--all-topic-partitions", is_flag=True, help="Wherever an election is needed.")
-@click.option("--topic", help="Only in this topic; with --partition.")
-@click.option("--partition", type=click.IntRange(min=0), help="Only this partition of --topic.")
+@click.option("--all-topic-partitions", is_flag=True, help="All partitions that need an election.")
+@click.option("--topic", help="The topic of --partition.")
+@click.option("--partition", type=click.IntRange(min=0), help="The partition of --topic.")
 @click.option(
     "--path-to-json-file",
     type=FILE,
     metavar="FILE",
-    help='Only these: {"partitions": [{"topic": "foo", "partition": 1}]}',
+    help='A file of partitions: {"partitions": [{"topic": "foo", "partition": 1}]}',
 )
 def leader_election(
     bootstrap: str, command_config: Path | None, election_type: str, **flags: object

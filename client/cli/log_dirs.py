@@ -19,8 +19,8 @@ COMPLAINT = "Error while executing log dirs command"
 @click.command("log-dirs")
 @bootstrap_option()
 @click.option("--describe", is_flag=True, help="Describe directories.")
-@click.option("--broker-list", metavar="ID,...", help="Only these brokers.")
-@click.option("--topic-list", metavar="TOPIC,...", help="Only replicas of these topics.")
+@click.option("--broker-list", metavar="ID,...", help="Describe only these brokers.")
+@click.option("--topic-list", metavar="TOPIC,...", help="Describe only replicas of these topics.")
 @command_config()
 def log_dirs(
     bootstrap: str,

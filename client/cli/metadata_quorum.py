@@ -42,12 +42,15 @@ HEADERS = [
 @click.command()
 @bootstrap_option(required=False)
 @click.option(
-    "--bootstrap-controller", "controllers", metavar="HOST:PORT,...", help="Some controllers of it."
+    "--bootstrap-controller",
+    "controllers",
+    metavar="HOST:PORT,...",
+    help="Controllers to ask, as HOST:PORT,...",
 )
 @command_config()
-@click.option("--status", is_flag=True, help="Print who leads and how far the quorum is.")
-@click.option("--replication", is_flag=True, help="Print how far each copy of the log is.")
-@click.option("--human-readable", "-hr", is_flag=True, help="Print times as how long ago.")
+@click.option("--status", is_flag=True, help="Print the leader, the voters and their lag.")
+@click.option("--replication", is_flag=True, help="Print the log end and the lag of each replica.")
+@click.option("--human-readable", "-hr", is_flag=True, help="Print times as ages.")
 @click.argument("action", type=click.Choice(["describe"]))
 def metadata_quorum(
     bootstrap: str | None,

@@ -55,29 +55,40 @@ class Plan:
 @click.command("producer-perf-test")
 @bootstrap_option(required=False)
 @click.option("--topic", required=True, help="The topic to write to.")
-@click.option("--num-records", required=True, type=click.IntRange(min=0), help="How many to send.")
+@click.option(
+    "--num-records",
+    required=True,
+    type=click.IntRange(min=0),
+    help="The number of records to send.",
+)
 @click.option("--record-size", type=click.IntRange(min=1), help="Bytes of each record's value.")
 @click.option(
     "--payload-file",
     type=FILE,
     help="Values are lines of this file, chosen at random.",
 )
-@click.option("--payload-delimiter", default="\\n", help="What separates values in the file.")
+@click.option("--payload-delimiter", default="\\n", help="The separator of values in the file.")
 @click.option("--payload-monotonic", is_flag=True, help="Values are 0, 1, 2, ...")
 @click.option(
-    "--throughput", type=float, default=-1.0, help="Records a second; -1 is as fast as possible."
+    "--throughput", type=float, default=-1.0, help="Records per second; -1 for as fast as possible."
 )
 @click.option(
-    "--warmup-records", type=click.IntRange(min=0), default=0, help="Count not the first."
+    "--warmup-records",
+    type=click.IntRange(min=0),
+    default=0,
+    help="The number of first records that are left out of the results.",
 )
 @click.option(
-    "--reporting-interval", type=click.IntRange(min=1), default=5000, help="Between lines, in ms."
+    "--reporting-interval",
+    type=click.IntRange(min=1),
+    default=5000,
+    help="Time between two lines of results, in ms.",
 )
-@click.option("--transactional-id", help="Send in transactions, under this id.")
+@click.option("--transactional-id", help="Send in transactions with this transactional id.")
 @click.option(
     "--transaction-duration-ms",
     type=click.IntRange(min=1),
-    help="Commit after so long, and begin again; sends in transactions. Default 3000.",
+    help="Send in transactions, each committed after so many ms. [default: 3000]",
 )
 @command_config("--producer.config")
 @command_property("--producer-props", "--producer-property")

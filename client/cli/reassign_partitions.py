@@ -80,30 +80,46 @@ class Request:
 @click.command()
 @bootstrap_option()
 @command_config()
-@click.option("--generate", "action_generate", is_flag=True, help="Propose a placement.")
+@click.option("--generate", "action_generate", is_flag=True, help="Print a proposed assignment.")
 @click.option("--execute", "action_execute", is_flag=True, help="Begin to move partitions.")
-@click.option("--verify", "action_verify", is_flag=True, help="Print how far it is.")
-@click.option("--cancel", "action_cancel", is_flag=True, help="Stop moving, go back.")
-@click.option("--list", "action_list", is_flag=True, help="Print what is moving.")
+@click.option(
+    "--verify", "action_verify", is_flag=True, help="Print whether the move has completed."
+)
+@click.option(
+    "--cancel",
+    "action_cancel",
+    is_flag=True,
+    help="Cancel the move, and restore the former replicas.",
+)
+@click.option("--list", "action_list", is_flag=True, help="Print the partitions that are moving.")
 @click.option(
     "--topics-to-move-json-file",
     type=FILE,
     metavar="FILE",
-    help='For --generate: {"topics": [{"topic": "foo"}], "version": 1}',
+    help='The topics of --generate: {"topics": [{"topic": "foo"}], "version": 1}',
 )
 @click.option(
     "--reassignment-json-file",
     type=FILE,
     metavar="FILE",
-    help="The placement, as --generate prints.",
+    help="The assignment, as --generate prints it.",
 )
-@click.option("--broker-list", metavar="1,2,3", help="Brokers of --generate.")
-@click.option("--disable-rack-aware", is_flag=True, help="Let copies share a rack.")
-@click.option("--throttle", type=click.IntRange(min=1), metavar="B/s", help="Copy no faster.")
-@click.option("--additional", is_flag=True, help="On top of what is moving; changes its throttle.")
-@click.option("--preserve-throttles", is_flag=True, help="Leave throttles as they are.")
+@click.option("--broker-list", metavar="1,2,3", help="The brokers that --generate may use.")
+@click.option("--disable-rack-aware", is_flag=True, help="Ignore racks.")
 @click.option(
-    "--disallow-replication-factor-change", is_flag=True, help="As many copies as before."
+    "--throttle",
+    type=click.IntRange(min=1),
+    metavar="B/s",
+    help="The most bytes per second that each broker copies.",
+)
+@click.option(
+    "--additional", is_flag=True, help="Move more while others move; also changes their throttle."
+)
+@click.option("--preserve-throttles", is_flag=True, help="Do not remove throttles.")
+@click.option(
+    "--disallow-replication-factor-change",
+    is_flag=True,
+    help="Refuse a change of the number of replicas.",
 )
 @click.option("--timeout", type=int, expose_value=False, hidden=True)
 def reassign_partitions(bootstrap: str, command_config: Path | None, **flags: Any) -> None:

@@ -117,25 +117,54 @@ class Request:
 @click.option("--list", "action_list", is_flag=True, help="Print the names of topics.")
 @click.option("--create", "action_create", is_flag=True, help="Create a topic.")
 @click.option("--delete", "action_delete", is_flag=True, help="Delete topics.")
-@click.option("--alter", "action_alter", is_flag=True, help="Add partitions, change settings.")
+@click.option("--alter", "action_alter", is_flag=True, help="Add partitions, or change settings.")
 @click.option("--describe", "action_describe", is_flag=True, help="Print topics and partitions.")
-@click.option("--topic", help="The topic; except for --create, regular expressions.")
+@click.option("--topic", help="The topic; a list of regular expressions unless with --create.")
 @click.option("--topic-id", help="Describe the topic with this id.")
 @click.option("--partitions", type=click.IntRange(1, 2**31 - 1), help="Number of partitions.")
 @click.option(
-    "--replication-factor", type=click.IntRange(1, 2**15 - 1), help="Copies of each partition."
+    "--replication-factor",
+    type=click.IntRange(1, 2**15 - 1),
+    help="Number of replicas of each partition.",
 )
-@click.option("--replica-assignment", metavar="1:2,2:3", help="Brokers of each partition.")
-@click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="Set a setting.")
-@click.option("--delete-config", multiple=True, metavar="KEY", help="Back to the default.")
-@click.option("--if-exists", is_flag=True, help="A missing topic is no error.")
-@click.option("--if-not-exists", is_flag=True, help="An existing topic is no error.")
+@click.option(
+    "--replica-assignment", metavar="1:2,2:3", help="The brokers of each partition: 0:1,1:2."
+)
+@click.option(
+    "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A setting of the topic."
+)
+@click.option(
+    "--delete-config",
+    multiple=True,
+    metavar="KEY",
+    help="A setting to remove, so that its default applies.",
+)
+@click.option("--if-exists", is_flag=True, help="Do nothing if the topic does not exist.")
+@click.option("--if-not-exists", is_flag=True, help="Do nothing if the topic exists.")
 @click.option("--exclude-internal", is_flag=True, help="Leave internal topics out.")
-@click.option("--under-replicated-partitions", is_flag=True, help="Only those that miss replicas.")
-@click.option("--unavailable-partitions", is_flag=True, help="Only those without a leader.")
-@click.option("--under-min-isr-partitions", is_flag=True, help="Only those below min ISR.")
-@click.option("--at-min-isr-partitions", is_flag=True, help="Only those that are just at min ISR.")
-@click.option("--topics-with-overrides", is_flag=True, help="Only topics with own settings.")
+@click.option(
+    "--under-replicated-partitions",
+    is_flag=True,
+    help="Print only partitions with a replica out of sync.",
+)
+@click.option(
+    "--unavailable-partitions", is_flag=True, help="Print only partitions without a leader."
+)
+@click.option(
+    "--under-min-isr-partitions",
+    is_flag=True,
+    help="Print only partitions with fewer replicas in sync than min.insync.replicas.",
+)
+@click.option(
+    "--at-min-isr-partitions",
+    is_flag=True,
+    help="Print only partitions with exactly min.insync.replicas replicas in sync.",
+)
+@click.option(
+    "--topics-with-overrides",
+    is_flag=True,
+    help="Print only topics that have settings of their own.",
+)
 @click.option(
     "--replicas",
     is_flag=True,

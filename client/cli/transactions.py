@@ -61,8 +61,17 @@ def pass_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @transactions.command("list")
-@click.option("--duration-filter", type=int, default=-1, help="Only those open for so many ms.")
-@click.option("--transactional-id-pattern", metavar="REGEX", help="Only ids like this.")
+@click.option(
+    "--duration-filter",
+    type=int,
+    default=-1,
+    help="List only transactions that have been open for more than so many ms.",
+)
+@click.option(
+    "--transactional-id-pattern",
+    metavar="REGEX",
+    help="List only ids that match a regular expression.",
+)
 @pass_settings
 def list_command(
     settings: dict[str, str], duration_filter: int, transactional_id_pattern: str | None
@@ -85,7 +94,7 @@ def list_command(
 
 
 @transactions.command("describe")
-@click.option("--transactional-id", required=True, help="Which one.")
+@click.option("--transactional-id", required=True, help="The transactional id.")
 @pass_settings
 def describe(settings: dict[str, str], transactional_id: str) -> None:
     """Describe a transactional id, as its coordinator knows it."""
@@ -117,7 +126,7 @@ def description_lines(found: TransactionDescription, now_ms: int) -> list[str]:
 
 
 @transactions.command("describe-producers")
-@click.option("--broker-id", type=int, help="As this broker sees it; the leader without it.")
+@click.option("--broker-id", type=int, help="The broker to ask. [default: the leader]")
 @click.option("--topic", required=True)
 @click.option("--partition", type=click.IntRange(min=0), required=True)
 @pass_settings
@@ -156,8 +165,10 @@ def _producer_row(one: ActiveProducer) -> list[str]:
 @transactions.command("abort")
 @click.option("--topic", required=True)
 @click.option("--partition", type=click.IntRange(min=0), required=True)
-@click.option("--start-offset", type=int, help="Of the transaction, as find-hanging tells it.")
-@click.option("--producer-id", type=int, help="For brokers that cannot describe producers.")
+@click.option(
+    "--start-offset", type=int, help="First offset of the transaction, as find-hanging prints it."
+)
+@click.option("--producer-id", type=int, help="For brokers that do not support DescribeProducers.")
 @click.option("--producer-epoch", type=int)
 @click.option("--coordinator-epoch", type=int)
 @pass_settings
@@ -211,7 +222,7 @@ def abort(
     "minutes",
     type=int,
     default=15,
-    help="No transaction may take longer than so many minutes (transaction.max.timeout.ms).",
+    help="The longest transaction that is allowed, in minutes (transaction.max.timeout.ms).",
 )
 @click.option("--topic", help="Only partitions of this topic.")
 @click.option("--partition", type=click.IntRange(min=0), help="Only this partition of --topic.")

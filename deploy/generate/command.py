@@ -72,7 +72,7 @@ def _job_option(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--targets",
     metavar="[NAME=]HOST:PORT,...",
-    help="Metrics listeners of daemons; NAME is like broker-1 or controller-3001.",
+    help="The metrics listener of a daemon; NAME is like broker-1 or controller-3001.",
 )
 @click.option(
     "--data",
@@ -85,13 +85,13 @@ def _job_option(command: Callable[..., Any]) -> Callable[..., Any]:
     default="15s",
     show_default=True,
     callback=_duration,
-    help="Time between scrapes, and between looks at the rules.",
+    help="Time between scrapes, and between evaluations of the rules.",
 )
 @click.option(
     "--rules",
     callback=_printable,
     metavar="FILE",
-    help="The file of alerts, as seen from that of the config.",
+    help="The path of the alerts' file, relative to the file of the config.",
 )
 @_output
 def prometheus(
@@ -125,28 +125,28 @@ def prometheus(
     type=click.IntRange(min=1),
     default=300,
     show_default=True,
-    help="Lag of a group that is too much: the age of the first record it has not read.",
+    help="The lag of a group that raises an alert, as the age of the oldest unread record.",
 )
 @click.option(
     "--topics",
     default="",
     metavar="TOPIC,...",
     callback=_topics,
-    help="Topics that are never silent for long: NoMessagesForTooLong is about them.",
+    help="Topics that regularly receive records; the alert NoMessagesForTooLong watches them.",
 )
 @click.option(
     "--silence",
     default="15m",
     show_default=True,
     callback=_duration,
-    help="Time without a record that is too long for --topics.",
+    help="The time without a record that raises the alert for --topics.",
 )
 @click.option(
     "--runbook-url",
     default=RUNBOOK_URL,
     show_default=True,
     callback=_printable,
-    help="The page that says what to do, with an anchor for each alert.",
+    help="The URL of the runbook, which has an anchor for each alert.",
 )
 @_output
 def alerts(

@@ -20,7 +20,11 @@ EXAMPLES = {
 
 
 @click.command(help=__doc__)
-@click.option("--bootstrap", metavar="HOST:PORT", help="A cluster that runs; else one is made.")
+@click.option(
+    "--bootstrap",
+    metavar="HOST:PORT",
+    help="Brokers of a running cluster. [default: start a cluster for the example]",
+)
 @click.argument("names", nargs=-1, type=click.Choice(list(EXAMPLES)))
 def main(bootstrap: str | None, names: tuple[str, ...]) -> None:
     """Exit with 0 only if every check passed."""

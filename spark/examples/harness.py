@@ -183,7 +183,11 @@ def command(name: str, verify: Verify) -> click.Command:
     """Make the command of an example; its exit code is 0 only if every check passed."""
 
     @click.command(name, help=f"Run the example {name} and check what came out.")
-    @click.option("--bootstrap", metavar="HOST:PORT", help="A cluster that runs; else one is made.")
+    @click.option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        help="Brokers of a running cluster. [default: start a cluster for the example]",
+    )
     def main(bootstrap: str | None) -> None:
         sys.exit(1 if run_all([(name, verify)], bootstrap) else 0)
 
