@@ -21,22 +21,24 @@ class BrokerConfig:
         at_least=0,
         at_most=INT32_MAX,
         aliases=("broker.id",),
-        doc="Names the broker in the cluster for ever; a data directory belongs to one id.",
+        doc="The broker's id, which never changes: a data directory belongs to one id.",
     )
     listeners: str = setting(
         "listeners",
         "PLAINTEXT://:9092",
-        doc="NAME://host:port,... to listen on; an empty host is every interface, port 0 any.",
+        doc="NAME://host:port,... to listen on; an empty host is every interface, port 0 "
+        "any free port.",
     )
     advertised_listeners: str | None = setting(
         "advertised.listeners",
         None,
-        doc="NAME://host:port,... told to clients and brokers; where unset, listeners is told.",
+        doc="NAME://host:port,... by which clients and brokers connect to this broker; if "
+        "unset, listeners.",
     )
     inter_broker_listener_name: str | None = setting(
         "inter.broker.listener.name",
         None,
-        doc="The listener brokers use among themselves; where unset, the first one.",
+        doc="The listener that brokers use among themselves; if unset, the first one.",
     )
     listener_security_protocol_map: tuple[str, ...] = setting(
         "listener.security.protocol.map",
@@ -47,25 +49,27 @@ class BrokerConfig:
         "log.dirs",
         ("/tmp/minikafka-logs",),
         aliases=("log.dir",),
-        doc="Where partitions are stored; a new one goes to the directory with the fewest.",
+        doc="Directories that store partitions; a new partition goes to the one with the fewest.",
     )
     cluster_id: str | None = setting(
         "cluster.id",
         None,
-        doc="The cluster to belong to; where unset, the one the data or the controller names.",
+        doc="The id of the cluster to belong to; if unset, it is taken from the data or "
+        "the controller.",
     )
     broker_rack: str | None = setting(
-        "broker.rack", None, doc="Replicas of a partition are spread over racks."
+        "broker.rack", None, doc="The broker's rack; replicas of a partition are spread over racks."
     )
     controller_quorum_bootstrap_servers: tuple[str, ...] = setting(
         "controller.quorum.bootstrap.servers",
         (),
-        doc="host:port,... of controllers to begin with.",
+        doc="host:port,... of some controllers; the broker learns the others from them.",
     )
     controller_quorum_voters: tuple[str, ...] = setting(
         "controller.quorum.voters",
         (),
-        doc="id@host:port,... of controllers; used where bootstrap.servers is unset.",
+        doc="id@host:port,... of the controllers; used if "
+        "controller.quorum.bootstrap.servers is unset.",
     )
     controller_listener_names: tuple[str, ...] = setting(
         "controller.listener.names",
@@ -77,77 +81,84 @@ class BrokerConfig:
         500,
         at_least=10,
         at_most=INT32_MAX,
-        doc="How often the controller hears of this broker; longer is cheaper and fences later.",
+        doc="The time between heartbeats to the controller.",
     )
     broker_session_timeout_ms: int = setting(
         "broker.session.timeout.ms",
         1800,
         at_least=100,
         at_most=INT32_MAX,
-        doc="The controller's patience; a controller silent for as long is given up.",
+        doc="The controllers' broker.session.timeout.ms. The broker gives up a heartbeat "
+        "after a third of it, at least 1 s, and connects to a controller anew.",
     )
     controlled_shutdown_enable: bool = setting(
         "controlled.shutdown.enable",
         True,
-        doc="Hand over leadership before stopping; off, clients notice the stop by failing.",
+        doc="Hand over leadership before stopping; if false, requests fail until the "
+        "controller has noticed the stop.",
     )
 
     auto_create_topics_enable: bool = setting(
         "auto.create.topics.enable",
         True,
-        doc="Create a topic that a client asks for; off, a misspelt name is an error.",
+        doc="Create a missing topic when a client asks for its metadata; if false, the "
+        "client gets an error.",
     )
     delete_topic_enable: bool = setting(
-        "delete.topic.enable", True, doc="Off, no client can delete a topic."
+        "delete.topic.enable", True, doc="If false, no client can delete a topic."
     )
     num_partitions: int = setting(
         "num.partitions",
         1,
         at_least=1,
         at_most=10_000,
-        doc="Partitions of a topic created without a number.",
+        doc="The number of partitions of a topic that is created without one.",
     )
     default_replication_factor: int = setting(
         "default.replication.factor",
         3,
         at_least=1,
         at_most=32767,
-        doc="Replicas of a topic created without a number; more than live brokers is refused.",
+        doc="The number of replicas of a topic that is created without one; refused if "
+        "above the live brokers.",
     )
 
     replica_lag_time_max_ms: int = setting(
         "replica.lag.time.max.ms",
         30_000,
         at_least=1,
-        doc="A follower this long behind leaves the ISR; until then acks=all waits for it.",
+        doc="A follower that has not caught up for this long is removed from the ISR; "
+        "until then acks=all waits for it.",
     )
     replica_fetch_max_bytes: int = setting(
         "replica.fetch.max.bytes",
         1 * MiB,
         at_least=0,
         at_most=INT32_MAX,
-        doc="Bytes of one partition per replica fetch; a larger batch still goes whole.",
+        doc="The most bytes of one partition in a replica fetch; a larger first batch is "
+        "still sent whole.",
     )
     replica_fetch_response_max_bytes: int = setting(
         "replica.fetch.response.max.bytes",
         10 * MiB,
         at_least=0,
         at_most=INT32_MAX,
-        doc="Bytes per replica fetch in all; bounds a follower's memory per leader.",
+        doc="The most bytes of a replica fetch in all, which limits a follower's memory "
+        "per leader.",
     )
     replica_fetch_min_bytes: int = setting(
         "replica.fetch.min.bytes",
         1,
         at_least=0,
         at_most=INT32_MAX,
-        doc="Bytes a replica fetch waits for; more than 1 delays acks=all.",
+        doc="The bytes that a replica fetch waits for; more than 1 delays acks=all.",
     )
     replica_fetch_wait_max_ms: int = setting(
         "replica.fetch.wait.max.ms",
         500,
         at_least=0,
         at_most=INT32_MAX,
-        doc="How long a replica fetch waits; must not exceed replica.lag.time.max.ms.",
+        doc="How long a replica fetch waits for data; at most replica.lag.time.max.ms.",
     )
     replica_socket_timeout_ms: int = setting(
         "replica.socket.timeout.ms",
@@ -161,58 +172,64 @@ class BrokerConfig:
         1,
         at_least=1,
         at_most=1000,
-        doc="Connections to fetch over per leader; more share out many busy partitions.",
+        doc="Connections per leader over which replicas are fetched, each for a share of "
+        "the partitions.",
     )
     leader_replication_throttled_rate: int = setting(
         "leader.replication.throttled.rate",
         INT64_MAX,
         at_least=0,
         dynamic=True,
-        doc="Bytes a second to followers that are not in sync, of replicas marked as throttled.",
+        doc="The most bytes per second that leaders send of throttled replicas to "
+        "followers out of sync.",
     )
     follower_replication_throttled_rate: int = setting(
         "follower.replication.throttled.rate",
         INT64_MAX,
         at_least=0,
         dynamic=True,
-        doc="Bytes a second fetched while not in sync, by replicas marked as throttled.",
+        doc="The most bytes per second that throttled replicas fetch while they are out of sync.",
     )
     log_dir_failure_timeout_ms: int = setting(
         "log.dir.failure.timeout.ms",
         30_000,
         at_least=1,
-        doc="A broker that cannot tell of its failed directory for so long stops.",
+        doc="The broker stops if it cannot report a failed directory to the controller for "
+        "this long.",
     )
     replica_high_watermark_checkpoint_interval_ms: int = setting(
         "replica.high.watermark.checkpoint.interval.ms",
         5000,
         at_least=1,
-        doc="How often high watermarks reach the disk; older ones cost a restart some fetching.",
+        doc="How often high watermarks are written to disk; the longer, the more a "
+        "restarted follower fetches again.",
     )
 
     log_retention_check_interval_ms: int = setting(
         "log.retention.check.interval.ms",
         300_000,
         at_least=1,
-        doc="How often old segments are looked for.",
+        doc="How often the broker looks for segments to delete by retention.",
     )
     log_flush_scheduler_interval_ms: int = setting(
         "log.flush.scheduler.interval.ms",
         INT64_MAX,
         at_least=1,
-        doc="How often logs are looked through for what flush.ms wants flushed.",
+        doc="How often logs are checked for records that flush.ms requires to be flushed.",
     )
     log_scrub_interval_ms: int = setting(
         "log.scrub.interval.ms",
         7 * 24 * 60 * 60 * 1000,
         at_least=0,
-        doc="How often all complete segments are read from disk and checked for rot; 0: never.",
+        doc="How often all closed segments are read from disk and their checksums "
+        "verified; 0 means never.",
     )
     log_scrub_bytes_per_second: int = setting(
         "log.scrub.bytes.per.second",
         8 * MiB,
         at_least=1024,
-        doc="How fast the scrub reads; faster finds rot sooner and leaves others less of the disk.",
+        doc="How fast that check reads; faster finds damage sooner, and leaves less of the "
+        "disk's bandwidth.",
     )
 
     socket_request_max_bytes: int = setting(
@@ -220,35 +237,36 @@ class BrokerConfig:
         100 * MiB,
         at_least=1,
         at_most=INT32_MAX,
-        doc="A larger request closes its connection, before any memory is spent on it.",
+        doc="The largest request; the connection of a larger one is closed before it is "
+        "read into memory.",
     )
     socket_listen_backlog_size: int = setting(
         "socket.listen.backlog.size",
         1024,
         at_least=1,
         at_most=INT32_MAX,
-        doc="Connections the system accepts ahead of us; a burst beyond it waits a second.",
+        doc="The listen backlog; connections of a burst beyond it are delayed by a second.",
     )
     fetch_max_bytes: int = setting(
         "fetch.max.bytes",
         55 * MiB,
         at_least=1024,
         at_most=INT32_MAX,
-        doc="Most bytes one fetch gets, whatever it asked for; one batch always goes whole.",
+        doc="The most bytes that any fetch gets; its first batch is always sent whole.",
     )
     max_incremental_fetch_session_cache_slots: int = setting(
         "max.incremental.fetch.session.cache.slots",
         1000,
         at_least=0,
         at_most=INT32_MAX,
-        doc="Fetch sessions remembered; others send every partition in every fetch.",
+        doc="The most fetch sessions; a client without one names every partition in every fetch.",
     )
     max_fetch_session_partitions: int = setting(
         "minikafka.max.fetch.session.partitions",
         200_000,
         at_least=0,
         at_most=INT32_MAX,
-        doc="Partitions remembered in all fetch sessions together, some 300 bytes each.",
+        doc="The most partitions in all fetch sessions together; each takes some 300 bytes.",
     )
     request_timeout_ms: int = setting(
         "request.timeout.ms",

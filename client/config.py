@@ -78,59 +78,66 @@ class CommonConfig:
     bootstrap_servers: tuple[str, ...] = setting(
         "bootstrap.servers",
         ("localhost:9092",),
-        doc="host:port of some brokers; the rest of the cluster is learned from any of them.",
+        doc="host:port,... of some brokers; the client learns the rest of the cluster from "
+        "one of them.",
     )
     client_id: str = setting("client.id", "minikafka", doc="Names the client in broker logs.")
     security_protocol: str = setting(
         "security.protocol",
         "PLAINTEXT",
         choices=("PLAINTEXT",),
-        doc="How connections are secured.",
+        doc="The protocol of connections: whether they use TLS and SASL.",
     )
     request_timeout_ms: int = setting(
         "request.timeout.ms",
         30_000,
         at_least=1,
-        doc="An unanswered request ends its connection after this; it may be retried.",
+        doc="A connection is closed when a request on it has had no answer for this long; "
+        "the request may be retried.",
     )
     bootstrap_timeout_ms: int = setting(
         "bootstrap.timeout.ms",
         10_000,
         at_least=1,
-        doc="How long the first contact is retried before BootstrapError.",
+        doc="How long the first connection to the cluster is retried before BootstrapError.",
     )
     socket_connection_setup_timeout_ms: int = setting(
         "socket.connection.setup.timeout.ms",
         10_000,
         at_least=1,
-        doc="For resolving, connecting and negotiating one connection.",
+        doc="The time limit for opening a connection: DNS, TCP, TLS, SASL and ApiVersions "
+        "together.",
     )
     retry_backoff_ms: int = setting(
         "retry.backoff.ms",
         50,
         at_least=1,
-        doc="Wait before the first retry; doubles with each, 20 % jitter.",
+        doc="The wait before the first retry; it doubles with each retry, with 20 % jitter.",
     )
     retry_backoff_max_ms: int = setting(
-        "retry.backoff.max.ms", 1_000, at_least=1, doc="The longest wait between retries."
+        "retry.backoff.max.ms", 1_000, at_least=1, doc="The longest wait before a retry."
     )
     reconnect_backoff_ms: int = setting(
-        "reconnect.backoff.ms", 50, at_least=1, doc="As retry.backoff.ms, for connecting."
+        "reconnect.backoff.ms",
+        50,
+        at_least=1,
+        doc="The wait before the first reconnect; it doubles with each failure, with 20 % jitter.",
     )
     reconnect_backoff_max_ms: int = setting(
-        "reconnect.backoff.max.ms", 1_000, at_least=1, doc="The longest wait between connects."
+        "reconnect.backoff.max.ms", 1_000, at_least=1, doc="The longest wait before a reconnect."
     )
     metadata_max_age_ms: int = setting(
         "metadata.max.age.ms",
         300_000,
         at_least=1,
-        doc="Metadata is asked for again at this age, to find new brokers and partitions.",
+        doc="Metadata is fetched again at this age, to find new brokers and partitions.",
     )
     unanswered_request_ms: int = setting(
         "unanswered.request.ms",
         500,
         at_least=1,
-        doc="A request unanswered for this long makes the client ask another broker who leads.",
+        doc="When a request has had no answer for this long, the client asks another "
+        "broker who leads the partition.",
     )
 
 
@@ -142,72 +149,78 @@ class ProducerConfig(CommonConfig):
         "acks",
         "all",
         choices=("all", "-1", "0", "1"),
-        doc="all: every in-sync replica has it; 1: the leader has it; 0: it was sent.",
+        doc="A record counts as sent when every in-sync replica has it (all), when the "
+        "leader has it (1), or at once (0).",
     )
     enable_idempotence: bool | None = setting(
         "enable.idempotence",
         None,
-        doc="Retries neither duplicate nor reorder. Default: on when acks is all (it needs that).",
+        doc="Retries neither duplicate nor reorder records. It needs acks=all, and is then "
+        "on by default.",
     )
     linger_ms: int = setting(
-        "linger.ms", 5, at_least=0, doc="How long a batch waits for more records."
+        "linger.ms", 5, at_least=0, doc="How long a batch waits for more records before it is sent."
     )
     batch_size: int = setting(
-        "batch.size", 65_536, at_least=0, doc="Bytes at which a batch is sent without lingering."
+        "batch.size",
+        65_536,
+        at_least=0,
+        doc="Size in bytes at which a batch is sent without waiting for linger.ms.",
     )
     compression_type: str = setting(
         "compression.type",
         "none",
         choices=("none", "gzip", "snappy", "lz4", "zstd"),
-        doc="Applied to whole batches: larger batches compress better.",
+        doc="The codec that compresses whole batches; larger batches compress better.",
     )
     max_request_size: int = setting(
         "max.request.size",
         1_048_576,
         at_least=1,
-        doc="Largest record and largest request; the broker's max.message.bytes bounds it too.",
+        doc="Largest record and largest request in bytes; the topic's max.message.bytes "
+        "also limits batches.",
     )
     buffer_memory: int = setting(
         "buffer.memory",
         33_554_432,
         at_least=1,
-        doc="Bytes of unacknowledged records; beyond it sending waits.",
+        doc="The most bytes of unacknowledged records; above it send() waits.",
     )
     max_block_ms: int = setting(
         "max.block.ms",
         60_000,
         at_least=0,
-        doc="How long sending waits for room or for a topic to appear.",
+        doc="How long send() waits for memory, or for the metadata of a topic.",
     )
     delivery_timeout_ms: int = setting(
         "delivery.timeout.ms",
         120_000,
         at_least=1,
-        doc="From send() to acknowledgement, retries included; then the record fails.",
+        doc="A record fails if it is not acknowledged this long after send(), retries included.",
     )
     max_in_flight_requests_per_connection: int = setting(
         "max.in.flight.requests.per.connection",
         5,
         at_least=1,
-        doc="Unanswered requests per broker; idempotence needs at most 5.",
+        doc="The most unanswered requests per broker; idempotence needs at most 5.",
     )
     allow_auto_create_topics: bool = setting(
         "allow.auto.create.topics",
         True,
-        doc="Ask the cluster to create topics that are sent to, where its settings permit.",
+        doc="Let the cluster create missing topics that are written to, if its settings permit.",
     )
     transactional_id: str | None = setting(
         "transactional.id",
         None,
-        doc="Names this producer for good, so that it can send in transactions; a newer producer "
-        "of the same name fences it.",
+        doc="The lasting name under which this producer sends in transactions; a newer "
+        "producer of the same name fences it.",
     )
     transaction_timeout_ms: int = setting(
         "transaction.timeout.ms",
         60_000,
         at_least=1,
-        doc="An open transaction is aborted after this; the broker's transaction.max.timeout.ms "
-        "bounds it.",
+        doc="The broker aborts a transaction that is open for longer; at most the broker's "
+        "transaction.max.timeout.ms.",
     )
 
     @property
@@ -246,100 +259,123 @@ class ConsumerConfig(CommonConfig):
         "auto.offset.reset",
         "latest",
         choices=("earliest", "latest", "none"),
-        doc="Where to read without a position, or with one outside the log; none raises.",
+        doc="Where to begin if there is no committed offset, or if it is outside the log; "
+        "with none, an error is raised.",
     )
     isolation_level: str = setting(
         "isolation.level",
         "read_uncommitted",
         choices=("read_uncommitted", "read_committed"),
-        doc="read_committed hides records of open and aborted transactions.",
+        doc="With read_committed, records of open and aborted transactions are not returned.",
     )
     check_crcs: bool = setting(
         "check.crcs", True, doc="Verify the checksum of every batch that is decoded."
     )
     fetch_min_bytes: int = setting(
-        "fetch.min.bytes", 1, at_least=0, doc="A broker answers once it has this much."
+        "fetch.min.bytes",
+        1,
+        at_least=0,
+        doc="A broker answers a fetch as soon as it has this many bytes.",
     )
     fetch_max_bytes: int = setting(
-        "fetch.max.bytes", 52_428_800, at_least=1, doc="Most bytes of one fetch from one broker."
+        "fetch.max.bytes",
+        52_428_800,
+        at_least=1,
+        doc="The most bytes of one fetch from one broker.",
     )
     fetch_max_wait_ms: int = setting(
-        "fetch.max.wait.ms", 500, at_least=0, doc="A broker answers after this at the latest."
+        "fetch.max.wait.ms",
+        500,
+        at_least=0,
+        doc="A broker answers a fetch after this time, even if it has fewer bytes than "
+        "fetch.min.bytes.",
     )
     max_partition_fetch_bytes: int = setting(
         "max.partition.fetch.bytes",
         1_048_576,
         at_least=1,
-        doc="Most bytes per partition of one fetch; one batch is returned whatever its size.",
+        doc="The most bytes per partition of one fetch; the first batch is returned "
+        "whatever its size.",
     )
     max_poll_records: int = setting(
-        "max.poll.records", 500, at_least=1, doc="Most records that one poll returns."
+        "max.poll.records", 500, at_least=1, doc="The most records that one poll returns."
     )
     allow_auto_create_topics: bool = setting(
         "allow.auto.create.topics",
         False,
-        doc="Ask the cluster to create topics that are subscribed to, where it permits.",
+        doc="Let the cluster create missing topics that are subscribed to, if its settings permit.",
     )
     client_rack: str = setting(
-        "client.rack", "", doc="The rack to read in, where a broker can choose a near replica."
+        "client.rack",
+        "",
+        doc="The rack of this consumer; brokers may send it to a replica in the same rack.",
     )
     group_id: str | None = setting(
         "group.id",
         None,
-        doc="The group whose members share the partitions and whose offsets are committed.",
+        doc="The consumer group, whose members share the partitions and commit offsets.",
     )
     group_instance_id: str | None = setting(
         "group.instance.id",
         None,
-        doc="A lasting name of this member: a restart within session.timeout.ms moves nothing.",
+        doc="A lasting name of this member; if it restarts within session.timeout.ms, it "
+        "keeps its partitions.",
     )
     group_protocol: str = setting(
         "group.protocol",
         "classic",
         choices=("classic",),
-        doc="How members agree; only the classic protocol exists so far.",
+        doc="The group protocol; only the classic one is supported.",
     )
     partition_assignment_strategy: tuple[str, ...] = setting(
         "partition.assignment.strategy",
         ("cooperative-sticky",),
         choices=("cooperative-sticky", "sticky", "range", "roundrobin"),
-        doc="Assignors, preferred first; one that all members have is used. Partitions are given "
-        "up one by one only where all named are cooperative.",
+        doc="Assignors, preferred first; the group uses one that all members have. "
+        "Rebalances are incremental only if all of them are cooperative.",
     )
     enable_auto_commit: bool = setting(
         "enable.auto.commit",
         True,
-        doc="Polling commits what earlier polls returned; closing and giving up partitions too.",
+        doc="Commit the offsets of records that earlier polls returned: on polls, on "
+        "close, and when partitions are revoked.",
     )
     auto_commit_interval_ms: int = setting(
-        "auto.commit.interval.ms", 5_000, at_least=0, doc="Between two such commits at least."
+        "auto.commit.interval.ms",
+        5_000,
+        at_least=0,
+        doc="The least time between two automatic commits by polls.",
     )
     session_timeout_ms: int = setting(
         "session.timeout.ms",
         45_000,
         at_least=1,
-        doc="A member that sends no heartbeat for this long is out of the group.",
+        doc="A member that sends no heartbeat for this long is removed from the group.",
     )
     heartbeat_interval_ms: int = setting(
         "heartbeat.interval.ms",
         3_000,
         at_least=1,
-        doc="Between heartbeats; also how soon a member learns of a rebalance.",
+        doc="The time between heartbeats, by which a member also learns of a rebalance.",
     )
     max_poll_interval_ms: int = setting(
         "max.poll.interval.ms",
         300_000,
         at_least=1,
-        doc="A member that does not poll for this long leaves; a rebalance waits for it as long.",
+        doc="A member that does not poll for this long leaves the group; a rebalance waits "
+        "for a member as long.",
     )
     default_api_timeout_ms: int = setting(
         "default.api.timeout.ms",
         60_000,
         at_least=1,
-        doc="For commits and other calls that say no time of their own, retries included.",
+        doc="The time limit of commits and other calls without a timeout of their own, "
+        "retries included.",
     )
     exclude_internal_topics: bool = setting(
-        "exclude.internal.topics", True, doc="Patterns do not match the cluster's own topics."
+        "exclude.internal.topics",
+        True,
+        doc="Subscriptions by pattern do not match internal topics.",
     )
 
     @property
@@ -377,7 +413,8 @@ class AdminConfig(CommonConfig):
         "default.api.timeout.ms",
         60_000,
         at_least=1,
-        doc="For one call, retries included; also what the cluster is given to finish.",
+        doc="The time limit of one call, retries included; the cluster is given the same "
+        "time to finish.",
     )
 
 

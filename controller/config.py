@@ -60,7 +60,8 @@ class ControllerConfig:
         300,
         at_least=10,
         at_most=INT32_MAX,
-        doc="How long a candidate waits for votes before it tries again, at most twice as long.",
+        doc="How long a candidate waits for votes before it tries again; a random wait of "
+        "up to as long is added.",
     )
     controller_quorum_fetch_timeout_ms: int = setting(
         "controller.quorum.fetch.timeout.ms",
@@ -112,7 +113,7 @@ class ControllerConfig:
         at_least=1,
         at_most=INT32_MAX,
         dynamic=True,
-        doc="The value for topics that do not set it, by which the controller decides.",
+        doc="min.insync.replicas of topics that do not set it.",
     )
     num_partitions: int = setting(
         "num.partitions",
@@ -148,8 +149,8 @@ class ControllerConfig:
         "metadata.log.max.record.bytes.between.snapshots",
         20 * MiB,
         at_least=1,
-        doc="A snapshot is written after so many bytes of log. Fewer snapshots cost less, but make"
-        " starts slower.",
+        doc="A snapshot is written after so many bytes of log. With larger values "
+        "snapshots cost less and starts are slower.",
     )
     metadata_log_cut_at: int = setting(
         "minikafka.metadata.log.cut.at",

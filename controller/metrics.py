@@ -94,17 +94,17 @@ class ControllerMetrics:
             ("fencedbrokercount", "Registered brokers that may not lead.", fenced),
             (
                 "lastappliedrecordoffset",
-                "The newest record of the metadata log that is in this controller's memory.",
+                "Offset of the newest record of the metadata log that this controller has applied.",
                 image.offset,
             ),
             (
                 "lastcommittedrecordoffset",
-                "The newest record of the metadata log that is known to be committed.",
+                "Offset of the newest record of the metadata log that is known to be committed.",
                 controller.quorum.high_watermark - 1,
             ),
             (
                 "timedoutbrokerheartbeatcount",
-                "Brokers that this controller took for dead, since it started.",
+                "Times that this controller fenced a broker because its heartbeats had stopped.",
                 controller.tally.leases_expired,
             ),
         ):
@@ -115,7 +115,7 @@ class ControllerMetrics:
         now_ms = self._controller.runtime.monotonic_ms()
         yield summary(
             f"{_STATS}leaderelectionrateandtimems",
-            "Milliseconds to commit a decision that gives or takes leaders.",
+            "Milliseconds from the append of a decision that changes leaders to its commit.",
             (("", tally.elections),),
             now_ms,
         )
@@ -128,22 +128,26 @@ class ControllerMetrics:
         for name, help_text, count in (
             (
                 f"{_STATS}uncleanleaderelections",
-                "Partitions given a leader that may lack committed records.",
+                "Unclean elections: the new leader may lack committed records.",
                 tally.leaders_elected_uncleanly,
             ),
             (
                 f"{_OWN}leaders_elected",
-                "Partitions given another leader.",
+                "Partitions that were given another leader.",
                 tally.leaders_elected,
             ),
-            (f"{_OWN}leaders_lost", "Partitions left without a leader.", tally.leaders_lost),
+            (
+                f"{_OWN}leaders_lost",
+                "Partitions that lost their leader and got no other.",
+                tally.leaders_lost,
+            ),
             (f"{_OWN}isr_shrinks", "Partitions whose ISR became smaller.", tally.isr_shrinks),
             (f"{_OWN}isr_expands", "Partitions whose ISR became larger.", tally.isr_expands),
         ):
             yield counter(name, help_text, (("", count),))
         yield gauge(
             f"{_OWN}pending_answers",
-            "Answers that wait until what they rest on is committed.",
+            "Responses that wait until the decision they report is committed.",
             self._controller.pending_count,
         )
 
@@ -157,16 +161,16 @@ class ControllerMetrics:
             ages.append((tail, now_ms - lease.heard_ms))
             lags.append((tail, max(0, offset - lease.metadata_offset)))
         yield gauge(
-            f"{_OWN}heartbeat_age_ms", "Milliseconds since the broker was last heard of.", ages
+            f"{_OWN}heartbeat_age_ms", "Milliseconds since the broker's last heartbeat.", ages
         )
         yield gauge(
             f"{_OWN}broker_metadata_lag",
-            "Committed records of the metadata log that the broker has yet to apply.",
+            "Committed records of the metadata log that the broker has not applied yet.",
             lags,
         )
         yield gauge(
             f"{_OWN}broker_fenced",
-            "1 while the broker may not lead.",
+            "1 while the broker is fenced, so that it leads no partition.",
             [
                 (labels(broker=broker.broker_id), int(broker.fenced))
                 for broker in controller.committed.brokers.values()
@@ -182,7 +186,7 @@ class ControllerMetrics:
         quorum = self._controller.quorum
         standing = quorum.node.standing
         state = _STATES[type(standing.role)]
-        help_text = "1 for the state that this controller is in, as a label."
+        help_text = "1 for the Raft state of this controller, which the label names."
         for name, tail in (
             (f"{_RAFT}current_state_info", labels(state=state)),
             (f"{_RAFT_OF_STRIMZI}current_state", labels(current_state=state)),
@@ -190,10 +194,10 @@ class ControllerMetrics:
             yield gauge(name, help_text, ((tail, 1),))
         for name, help_text, value in (
             ("current_leader", "The leader's node id; -1 while it is not known.", quorum.leader_id),
-            ("current_epoch", "The newest epoch that is known here.", quorum.epoch),
+            ("current_epoch", "The newest epoch that this controller knows.", quorum.epoch),
             (
                 "current_vote",
-                "The node id voted for in this epoch; -1 for none.",
+                "The id of the node that got this controller's vote in this epoch; -1 for none.",
                 standing.voted_id,
             ),
             (
@@ -202,10 +206,10 @@ class ControllerMetrics:
                 quorum.high_watermark,
             ),
             ("log_end_offset", "End of this copy of the metadata log.", quorum.log_end_offset),
-            ("number_of_voters", "Controllers that vote.", len(standing.voters.ids)),
+            ("number_of_voters", "Number of voters.", len(standing.voters.ids)),
             (
                 "commit_latency_avg",
-                "Milliseconds from append to commit, an average that moves over 16 decisions.",
+                "Milliseconds from append to commit, as a moving average of about 16 decisions.",
                 self._controller.tally.commit_average_us / 1000,
             ),
         ):
@@ -213,7 +217,7 @@ class ControllerMetrics:
             yield gauge(_RAFT_OF_STRIMZI + name, help_text, value)
         yield gauge(
             f"{_OWN}unsnapshotted_bytes",
-            "Bytes of the metadata log since its newest snapshot.",
+            "Bytes that the metadata log has grown by since its newest snapshot.",
             quorum.unsnapshotted_bytes,
         )
 
@@ -224,11 +228,11 @@ class ControllerMetrics:
         now_ms, end = self._controller.runtime.monotonic_ms(), quorum.log_end_offset
         yield gauge(
             f"{_OWN}voter_lag",
-            "Records of the metadata log that another voter does not hold, as the leader knows.",
+            "Records of the metadata log that another voter lacks, as the leader knows it.",
             [(labels(voter=each), end - max(0, one.end_offset)) for each, one in followers.items()],
         )
         yield gauge(
             f"{_OWN}voter_fetch_age_ms",
-            "Milliseconds since another voter last asked the leader for records.",
+            "Milliseconds since another voter last fetched from the leader.",
             [(labels(voter=each), now_ms - one.heard_ms) for each, one in followers.items()],
         )

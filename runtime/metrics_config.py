@@ -13,8 +13,8 @@ def metrics_listener() -> Any:
     return setting(
         KEY,
         None,
-        doc="host:port to serve /metrics, /health/live and /health/ready at, by plain HTTP, to"
-        " whoever reaches it; unset, nothing is served.",
+        doc="host:port to serve /metrics, /health/live and /health/ready at, by HTTP "
+        "without authentication. If unset, nothing is served.",
     )
 
 

@@ -63,10 +63,12 @@ class ProcessMetrics:
 
     def __call__(self) -> Iterator[Family]:
         """Return all metrics, as read now."""
-        yield gauge("minikafka_build_info", "The version that runs, as a label.", self._build)
+        yield gauge(
+            "minikafka_build_info", "1, with the version that is running as a label.", self._build
+        )
         yield summary(
             "minikafka_event_loop_delay_ms",
-            "Milliseconds by which the event loop runs what is due too late.",
+            "Milliseconds by which the event loop runs a callback later than it is due.",
             (("", self._delay.delays),),
             self._now_ms(),
         )
@@ -80,7 +82,7 @@ class ProcessMetrics:
             yield from self._from_proc()
 
     def _from_proc(self) -> Iterator[Family]:
-        help_text = "When the process started, in Unix time."
+        help_text = "The time when the process started, in seconds since the Unix epoch."
         yield gauge("process_start_time_seconds", help_text, self._started)
         virtual, resident = map(int, _read("statm").split()[:2])
         page = os.sysconf("SC_PAGE_SIZE")

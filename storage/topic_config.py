@@ -42,7 +42,7 @@ class TopicConfig:
         "compression.type",
         "producer",
         choices=COMPRESSIONS,
-        doc="Batches are stored as the producer compressed them; other values change nothing.",
+        doc="Accepted without effect: batches are stored as the producer compressed them.",
     )
     delete_retention_ms: int = setting(
         "delete.retention.ms",
@@ -54,54 +54,59 @@ class TopicConfig:
         "file.delete.delay.ms",
         60_000,
         at_least=0,
-        doc="Accepted for Kafka's sake: a segment's files are deleted at once.",
+        doc="Accepted without effect: a segment's files are deleted at once.",
     )
     flush_messages: int = setting(
         "flush.messages",
         INT64_MAX,
         at_least=1,
-        doc="Begin a flush at this many unflushed records. No request waits for it.",
+        doc="A flush begins at this many unflushed records; no request waits for it.",
     )
     flush_ms: int = setting(
         "flush.ms",
         INT64_MAX,
         at_least=0,
-        doc="Fsync what has been waiting this long. Replication, not fsync, protects data.",
+        doc="Records that have been unflushed for this long are flushed. Replication "
+        "protects data, not the flush.",
     )
     follower_replication_throttled_replicas: tuple[str, ...] = setting(
         "follower.replication.throttled.replicas",
         (),
-        doc="partition:broker,... or *: copies fetched within follower.replication.throttled.rate.",
+        doc="partition:broker,... or * for the replicas that fetch within "
+        "follower.replication.throttled.rate.",
     )
     flush_policy: str = setting(
         "flush.policy",
         "none",
         choices=("none", "group"),
-        doc="With group, acks=1 and acks=all wait for an fdatasync on each replica that counts.",
+        doc="With group, acks=1 waits for an fdatasync on the leader, acks=all for one on "
+        "every in-sync replica.",
     )
     index_interval_bytes: int = setting(
         "index.interval.bytes",
         4096,
         at_least=0,
         at_most=INT32_MAX,
-        doc="One index entry per this many bytes. Less means shorter walks and larger indexes.",
+        doc="Bytes of log between two index entries. Smaller values make searches shorter "
+        "and indexes larger.",
     )
     leader_replication_throttled_replicas: tuple[str, ...] = setting(
         "leader.replication.throttled.replicas",
         (),
-        doc="partition:broker,... or *: copies served within leader.replication.throttled.rate.",
+        doc="partition:broker,... or * for the replicas served within "
+        "leader.replication.throttled.rate.",
     )
     local_retention_bytes: int = setting(
         "local.retention.bytes",
         -2,
         at_least=-2,
-        doc="Accepted for Kafka's sake: without tiered storage retention.bytes alone holds.",
+        doc="Accepted without effect: without tiered storage, retention.bytes decides.",
     )
     local_retention_ms: int = setting(
         "local.retention.ms",
         -2,
         at_least=-2,
-        doc="Accepted for Kafka's sake: without tiered storage retention.ms alone holds.",
+        doc="Accepted without effect: without tiered storage, retention.ms decides.",
     )
     max_compaction_lag_ms: int = setting(
         "max.compaction.lag.ms",
@@ -152,27 +157,28 @@ class TopicConfig:
         2,
         at_least=1,
         at_most=INT32_MAX,
-        doc="With fewer replicas in sync acks=all is refused and nothing new becomes visible.",
+        doc="With fewer replicas in sync, writes with acks=all are refused, and the high "
+        "watermark does not advance.",
     )
     preallocate: bool = setting(
         "preallocate",
         False,
-        doc="Accepted for Kafka's sake: files grow as they are written.",
+        doc="Accepted without effect: files grow as they are written.",
     )
     remote_log_copy_disable: bool = setting(
         "remote.log.copy.disable",
         False,
-        doc="Accepted for Kafka's sake: there is no tiered storage to copy to.",
+        doc="Accepted without effect: there is no tiered storage to copy to.",
     )
     remote_log_delete_on_disable: bool = setting(
         "remote.log.delete.on.disable",
         False,
-        doc="Accepted for Kafka's sake: there is no tiered storage to delete from.",
+        doc="Accepted without effect: there is no tiered storage to delete from.",
     )
     remote_storage_enable: bool = setting(
         "remote.storage.enable",
         False,
-        doc="Only false: there is no tiered storage.",
+        doc="Must be false: there is no tiered storage.",
     )
     records_validation: str = setting(
         "minikafka.records.validation",
@@ -185,44 +191,46 @@ class TopicConfig:
         "retention.bytes",
         -1,
         at_least=-1,
-        doc="Delete the oldest segments of a partition larger than this; -1: no bound.",
+        doc="Delete a partition's oldest segments while it is larger than this; -1 means no limit.",
     )
     retention_ms: int = setting(
         "retention.ms",
         7 * DAY_MS,
         at_least=-1,
-        doc="Delete segments whose newest record is older than this; -1: keep for ever.",
+        doc="Delete segments whose newest record is older than this; -1 means never.",
     )
     segment_bytes: int = setting(
         "segment.bytes",
         GiB,
         at_least=14,
         at_most=INT32_MAX,
-        doc="Begin a new segment at this size. Larger means slower recovery, coarser retention.",
+        doc="A new segment begins at this size. Larger segments make recovery slower and "
+        "retention coarser.",
     )
     segment_index_bytes: int = setting(
         "segment.index.bytes",
         10 * MiB,
         at_least=4,
         at_most=INT32_MAX,
-        doc="Begin a new segment when an index of the newest would grow past this size.",
+        doc="A new segment begins when an index of the newest one would grow past this size.",
     )
     segment_jitter_ms: int = setting(
         "segment.jitter.ms",
         0,
         at_least=0,
-        doc="Roll up to this much before segment.ms, at random, so that logs do not roll together.",
+        doc="A new segment begins earlier than segment.ms by a random time up to this, so "
+        "that logs do not roll together.",
     )
     segment_ms: int = setting(
         "segment.ms",
         7 * DAY_MS,
         at_least=1,
-        doc="Begin a new segment when the newest one's timestamps span more than this.",
+        doc="A new segment begins when the newest one's timestamps span more than this.",
     )
     unclean_leader_election_enable: bool = setting(
         "unclean.leader.election.enable",
         False,
-        doc="Lets a replica that misses acknowledged records lead when no other is left.",
+        doc="If true, a replica that lacks acknowledged records may lead when no other can.",
     )
 
     @property

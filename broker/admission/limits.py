@@ -13,25 +13,28 @@ class ConnectionLimits:
         "queued.max.request.bytes",
         256 * MiB,
         at_least=-1,
-        doc="Requests held in all, half received ones too, before large ones wait; -1: no bound.",
+        doc="Memory for requests, partly received ones included; above it large requests "
+        "are not read until others are done. -1 means no limit.",
     )
     queued_max_response_bytes: int = setting(
         "minikafka.queued.max.response.bytes",
         512 * MiB,
         at_least=1,
-        doc="Responses unsent in all before those clients are closed that hold them the longest.",
+        doc="Memory for unsent responses; above it the connections that have had unsent "
+        "responses the longest are closed.",
     )
     connections_max_idle_ms: int = setting(
         "connections.max.idle.ms",
         600_000,
         at_least=-1,
-        doc="A client that completes no request for this long is closed; -1 never.",
+        doc="A connection that completes no request for this long is closed; -1 means never.",
     )
     connections_max_stall_ms: int = setting(
         "minikafka.connections.max.stall.ms",
         30_000,
         at_least=1,
-        doc="A client that owes half a request, or reads no response, and moves no byte is closed.",
+        doc="A connection is closed if it is in the middle of a request or a response and "
+        "moves no byte for this long.",
     )
     max_connections: int = setting(
         "max.connections",
@@ -39,7 +42,8 @@ class ConnectionLimits:
         at_least=0,
         at_most=INT32_MAX,
         dynamic=True,
-        doc="Clients beyond this, or than descriptors allow, replace silent ones or are closed.",
+        doc="The most connections; one more, or more than file descriptors allow, replaces "
+        "an idle one or is closed.",
     )
     max_connections_per_ip: int = setting(
         "max.connections.per.ip",
@@ -47,5 +51,5 @@ class ConnectionLimits:
         at_least=0,
         at_most=INT32_MAX,
         dynamic=True,
-        doc="Clients of one address beyond this many are closed at once.",
+        doc="The most connections from one address; one more is closed at once.",
     )

@@ -72,45 +72,51 @@ class Census:
 
     def families(self) -> Iterator[Family]:
         """Yield the counts as metrics, after the walk."""
-        yield gauge(_COUNTS + "partitioncount", "Replicas here that work.", self.online)
-        yield gauge(_COUNTS + "leadercount", "Partitions that are led here.", self.led)
         yield gauge(
-            _COUNTS + "offlinereplicacount", "Replicas here whose disk failed.", self.offline
+            _COUNTS + "partitioncount",
+            "Replicas on this broker whose directory has not failed.",
+            self.online,
+        )
+        yield gauge(_COUNTS + "leadercount", "Partitions that this broker leads.", self.led)
+        yield gauge(
+            _COUNTS + "offlinereplicacount",
+            "Replicas on this broker whose directory has failed.",
+            self.offline,
         )
         yield gauge(
             _COUNTS + "underreplicatedpartitions",
-            "Partitions led here whose ISR lacks a replica.",
+            "Partitions that this broker leads with a replica out of sync.",
             self.under_replicated,
         )
         yield gauge(
             _COUNTS + "underminisrpartitioncount",
-            "Partitions led here whose ISR is smaller than min.insync.replicas.",
+            "Partitions that this broker leads whose ISR is smaller than min.insync.replicas.",
             self.under_min_isr,
         )
         yield gauge(
             _COUNTS + "atminisrpartitioncount",
-            "Partitions led here that lose acks=all with the next member of the ISR.",
+            "Partitions that this broker leads whose ISR has exactly min.insync.replicas members.",
             self.at_min_isr,
         )
         yield gauge(
             _COUNTS + "reassigningpartitions",
-            "Partitions led here that wait for replicas of a reassignment.",
+            "Partitions that this broker leads and that are being reassigned.",
             self.reassigning,
         )
         yield gauge(
             _COUNTS + "produceridcount",
-            "Producers that the replicas here remember, each once per partition.",
+            "Producers whose state this broker's replicas keep, counted once per partition.",
             self.producer_ids,
         )
         followers = sorted(self.followers.items())
         yield gauge(
             "minikafka_follower_lag_records",
-            "Offsets that a follower has yet to hold, in the partition where it lacks most.",
+            "Offsets that a follower lacks, in the partition where it lacks the most.",
             [(labels(follower=each), behind.records) for each, behind in followers],
         )
         yield gauge(
             "minikafka_follower_lag_milliseconds",
-            "Time since a follower last held all of the partition where that is longest ago.",
+            "Milliseconds since a follower was caught up, in the partition that waits longest.",
             [(labels(follower=each), behind.milliseconds) for each, behind in followers],
         )
 

@@ -21,7 +21,7 @@ class ConnectionMetrics:
         listeners = Counter(each.listener for each in guests)
         yield gauge(
             "kafka_server_socket_server_metrics_connection_count",
-            "Open connections by listener.",
+            "Open connections, by listener.",
             [
                 (labels(listener=name, networkProcessor=0), count)
                 for name, count in sorted(listeners.items())
@@ -29,17 +29,17 @@ class ConnectionMetrics:
         )
         yield counter(
             "minikafka_connections_admitted",
-            "Connections that were let in.",
+            "Connections that were accepted.",
             [("", doors.admitted)],
         )
         yield counter(
             "minikafka_connections_refused",
-            "Connections that found no place, or too many from their address.",
+            "Connections refused because there were too many, in all or from one address.",
             [("", doors.refused)],
         )
         yield gauge(
             "minikafka_memory_bytes",
-            "Memory that connections hold, by what it is for.",
+            "Memory that connections use, by purpose.",
             [
                 (labels(holds="requests"), load.request_bytes),
                 (labels(holds="responses"), load.response_bytes),
@@ -47,7 +47,7 @@ class ConnectionMetrics:
         )
         yield gauge(
             "minikafka_memory_limit_bytes",
-            "The bound of the same.",
+            "Limit of the memory that connections may use, by purpose.",
             [
                 (labels(holds="requests"), load.caps.requests),
                 (labels(holds="responses"), load.caps.responses),
@@ -55,6 +55,6 @@ class ConnectionMetrics:
         )
         yield gauge(
             "minikafka_memory_waiting_connections",
-            "Connections that are not read from until there is memory for their request.",
+            "Connections whose request is not read until there is memory for it.",
             load.waiting_count,
         )

@@ -26,15 +26,21 @@ class CoordinatorMetrics:
     def _groups(self) -> Iterator[Family]:
         states = [shard.state for shard in self._edge.groups.shards]
         phases = Counter(group.phase for state in states for group in state.groups.values())
-        yield gauge(_OF_GROUPS + "numgroups", "Groups coordinated here.", phases.total())
+        yield gauge(
+            _OF_GROUPS + "numgroups", "Groups that this broker coordinates.", phases.total()
+        )
         for phase in Phase:
             yield gauge(
                 f"{_OF_GROUPS}numgroups{phase.value.lower()}",
-                f"Groups coordinated here that are {phase.value}.",
+                f"Groups that this broker coordinates in the state {phase.value}.",
                 phases[phase],
             )
         offsets = sum(len(state.offsets) for state in states)
-        yield gauge(_OF_GROUPS + "numoffsets", "Offsets that those groups committed.", offsets)
+        yield gauge(
+            _OF_GROUPS + "numoffsets",
+            "Offsets committed by the groups that this broker coordinates.",
+            offsets,
+        )
 
     def _transactions(self) -> Iterator[Family]:
         transactions, wall_ms = self._edge.transactions, self._edge.runtime.wall_ms()
@@ -42,17 +48,17 @@ class CoordinatorMetrics:
         states = Counter(known.state for shard in shards for known in shard.state)
         yield gauge(
             "minikafka_transactional_ids",
-            "Transactional ids coordinated here, by state.",
+            "Transactional ids that this broker coordinates, by state.",
             [(labels(state=state.title), states[state]) for state in State],
         )
         began_ms = (known.started_ms for shard in shards for known in shard.state.open)
         yield gauge(
             "minikafka_oldest_open_transaction_seconds",
-            "Age of the oldest transaction that is open; 0 if none is.",
+            "Age in seconds of the oldest open transaction; 0 if none is open.",
             max(0, wall_ms - min(began_ms, default=wall_ms)) / 1000,
         )
         yield gauge(
             "minikafka_transaction_markers_missing",
-            "Markers of decided transactions that are not written yet.",
+            "Markers of decided transactions that have not been written yet.",
             sum(len(ending.missing) for ending in transactions.sender.markers),
         )

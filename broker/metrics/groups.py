@@ -45,24 +45,24 @@ class GroupMetrics:
         )
         yield gauge(
             _GROUP + "current_offset_sum",
-            "Committed offsets of a topic, added up.",
+            "Sum of the offsets that a group has committed in a topic.",
             _sums((row.of_topic, row.offset) for row in rows),
         )
         yield gauge(
             _GROUP + "lag",
-            "Offsets from a group's committed one to the high watermark.",
+            "Offsets between a group's committed offset and the high watermark.",
             ((row.tail, row.lag) for row in rows if row.lag is not None),
         )
         yield gauge(
             _GROUP + "lag_sum",
-            "Lag of a group in a topic, added up.",
+            "Sum of a group's lag in a topic.",
             _sums((row.of_topic, row.lag) for row in rows if row.lag is not None),
         )
         yield from self._unread(rows)
         yield gauge(_GROUP + "members", "Members of a group.", self._members())
         yield gauge(
             "minikafka_consumergroup_offsets_left_out",
-            f"Committed offsets beyond the first {OFFSETS_MAX}, which are not told one by one.",
+            f"Committed offsets beyond the first {OFFSETS_MAX}, which are not reported.",
             max(0, sum(len(s.state.offsets) for s in self._edge.groups.shards) - OFFSETS_MAX),
         )
 
@@ -80,17 +80,17 @@ class GroupMetrics:
         known = [(row.tail, row.unread) for row in rows if row.unread is not None]
         yield gauge(
             _LAG + "records",
-            "Records that a group has yet to read.",
+            "Records that a group has not read yet.",
             ((tail, unread.records) for tail, unread in known),
         )
         yield gauge(
             _LAG + "bytes",
-            "Bytes of the batches that a group has yet to read.",
+            "Bytes of the batches that a group has not read yet.",
             ((tail, unread.size_bytes) for tail, unread in known),
         )
         yield gauge(
             _LAG + "seconds",
-            "Age of the first record that a group has yet to read; 0 if there is none.",
+            "Age in seconds of the oldest record that a group has not read; 0 if there is none.",
             ((tail, _age(unread.oldest_ms, wall_ms)) for tail, unread in known),
         )
 

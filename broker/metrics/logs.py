@@ -26,7 +26,7 @@ class LogMetrics:
         online = ((tail, each) for tail, each in self._labelled if not each.offline_because)
         yield gauge(
             _OF_LOG + "logendoffset",
-            "Offset that the next record of the replica gets.",
+            "Offset that the replica's next record will get.",
             ((tail, partition.log.log_end_offset) for tail, partition in keep(online, rows)),
         )
         yield gauge(
@@ -41,28 +41,28 @@ class LogMetrics:
         )
         yield gauge(
             _OF_LOG + "numlogsegments",
-            "Segments of the log; none before the first append.",
+            "Segments of the log; 0 before the first append.",
             ((tail, len(partition.log.segments)) for tail, partition in rows),
         )
         yield gauge(
             "kafka_log_logmanager_offlinelogdirectorycount",
-            "Data directories that failed since the start.",
+            "Data directories that have failed since the start.",
             len(self._store.offline_directory_ids),
         )
         spaces = list(self._spaces())
         yield gauge(
             "minikafka_disk_bytes",
-            "Bytes of the file system that a data directory is on.",
+            "Size in bytes of the file system of a data directory.",
             [(tail, total) for tail, (total, _) in spaces],
         )
         yield gauge(
             "minikafka_disk_usable_bytes",
-            "Bytes of the same that the broker could still write.",
+            "Free bytes of that file system that the broker may use.",
             [(tail, usable) for tail, (_, usable) in spaces],
         )
         yield summary(
             "kafka_log_logflushstats_logflushrateandtimems",
-            "Milliseconds that flushes of logs took, by data directory.",
+            "Milliseconds that flushes of logs to disk took, by data directory.",
             [
                 (labels(logDirectory=each.path), each.flush_times.durations)
                 for each in self._store.directories

@@ -21,12 +21,12 @@ Led = tuple[str, Partition, int, int, int, int, int, int, int]
 """A partition that this broker leads: its labels, itself, and the values of `_FACTS` in order."""
 _FACTS: Final = (
     (_OF_PARTITION + "leader", "Id of the leader."),
-    (_OF_PARTITION + "leader_is_preferred", "1 if the first of the replicas leads."),
-    (_OF_PARTITION + "replicas", "Replicas that the partition is assigned to."),
-    (_OF_PARTITION + "in_sync_replica", "Members of the ISR."),
-    (_OF_PARTITION + "under_replicated_partition", "1 if the ISR lacks a replica."),
+    (_OF_PARTITION + "leader_is_preferred", "1 if the preferred replica leads."),
+    (_OF_PARTITION + "replicas", "Number of replicas of the partition."),
+    (_OF_PARTITION + "in_sync_replica", "Number of replicas in sync."),
+    (_OF_PARTITION + "under_replicated_partition", "1 if a replica is not in sync."),
     (_OF_CLUSTER + "underminisr", "1 if the ISR is smaller than min.insync.replicas."),
-    (_OF_CLUSTER + "atminisr", "1 if the ISR is as small as min.insync.replicas permits."),
+    (_OF_CLUSTER + "atminisr", "1 if the ISR has exactly min.insync.replicas members."),
 )
 
 
@@ -43,19 +43,19 @@ class PartitionMetrics:
         census = Census(self._edge.runtime.monotonic_ms())
         yield gauge(
             _OF_PARTITION + "current_offset",
-            "High watermark of a partition led here.",
+            "High watermark of a partition that this broker leads.",
             self._walk(census, led),
         )
         yield gauge(
             _OF_PARTITION + "oldest_offset",
-            "First offset that can be read.",
+            "First offset of the partition that can be read.",
             ((row[0], row[1].log.log_start_offset) for row in led),
         )
         for place, (name, help_text) in enumerate(_FACTS, start=2):
             yield gauge(name, help_text, map(itemgetter(0, place), led))
         yield gauge(
             _OF_CLUSTER + "laststableoffsetlag",
-            "Committed offsets that open transactions hide from readers of committed ones.",
+            "Offsets from the last stable offset (end of read_committed) to high watermark.",
             ((row[0], _hidden(row[1])) for row in led),
         )
         yield from census.families()
@@ -75,11 +75,11 @@ class PartitionMetrics:
         topics = ((each, image.topics.get(each.topic_id)) for each in first_partitions)
         yield gauge(
             "kafka_topic_partitions",
-            "Partitions of a topic whose partition 0 is led here.",
+            "Number of partitions of a topic whose partition 0 this broker leads.",
             ((of_topic(p.topic), len(topic.partitions)) for p, topic in topics if topic),
         )
         live = self._edge.whereabouts.live_brokers()
-        yield gauge("kafka_brokers", "Brokers that clients may be sent to.", len(live))
+        yield gauge("kafka_brokers", "Live brokers that clients may connect to.", len(live))
         yield gauge(
             "kafka_broker_info",
             "This broker's id and the address of its first listener.",

@@ -22,19 +22,23 @@ class ReplicationMetrics:
         lags = _Lags()
         yield gauge(
             "kafka_server_fetcherlagmetrics_consumerlag",
-            "Committed offsets of the leader that a replica here has yet to fetch.",
+            "Offsets that a replica of this broker lacks to the leader's high watermark.",
             lags.of(self._labelled),
         )
         yield gauge(
             "kafka_server_replicafetchermanager_maxlag",
-            "The greatest lag of a replica that follows here.",
+            "The greatest lag of the replicas with which this broker follows others.",
             [(labels(clientId="Replica"), lags.greatest)],
         )
         changes = self._proposals
         for name, help_text, count in (
-            ("isrshrinks", "Smaller ISRs that the controller accepted.", changes.shrunk),
-            ("isrexpands", "Larger ISRs that the controller accepted.", changes.expanded),
-            ("failedisrupdates", "Proposed ISRs that the controller refused.", changes.refused),
+            ("isrshrinks", "Times that an ISR led by this broker lost a member.", changes.shrunk),
+            (
+                "isrexpands",
+                "Times that an ISR led by this broker gained a member.",
+                changes.expanded,
+            ),
+            ("failedisrupdates", "Changes of an ISR that the controller refused.", changes.refused),
         ):
             yield counter(_OF_MANAGER + name, help_text, [("", count)])
 

@@ -46,7 +46,7 @@ class RequestMetrics:
         )
         yield counter(
             _OF_REQUESTS + "errors",
-            "Error codes in answers; an answer about many partitions may have many.",
+            "Error codes in responses; a response about several partitions may have several.",
             [
                 (labels(request=name, error=ErrorCode(code).name), count)
                 for (name, code), count in self._times.errors.items()
@@ -60,7 +60,7 @@ class RequestMetrics:
         yield Family(
             _OF_REQUESTS + "requestbytes",
             Kind.SUMMARY,
-            "Bytes of requests, without quantiles.",
+            "Bytes of requests, as count and sum without quantiles.",
             [
                 (f"_{part}{labels(request=name)}", value)
                 for name, both in sizes.items()
@@ -70,13 +70,13 @@ class RequestMetrics:
         timed = [(labels(request=name), each) for name, each in self._times.timed.items()]
         yield summary(
             _OF_REQUESTS + "totaltimems",
-            "Milliseconds from the event that brought a request to its answer's way out; a sample.",
+            "Milliseconds from reading a request to sending its response, of a sample of requests.",
             [(tail, each.total) for tail, each in timed],
             now_ms,
         )
         yield summary(
             _OF_REQUESTS + "remotetimems",
-            "The part of it in which a request waited, for those of the sample that did.",
+            "Milliseconds of that time that a request waited, for those that did.",
             [(tail, each.remote) for tail, each in timed if each.remote.count],
             now_ms,
         )
@@ -104,7 +104,7 @@ class RequestMetrics:
         )
         yield gauge(
             "kafka_server_delayedoperationpurgatory_purgatorysize",
-            "Requests that wait: for followers, for data, or, the others, for a coordinator.",
+            "Requests that wait: Produce for followers, Fetch for data, others for a coordinator.",
             [
                 (labels(delayedOperation=operation), waiting[operation])
                 for operation in ("Produce", "Fetch", "Other")

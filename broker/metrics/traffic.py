@@ -10,31 +10,31 @@ from ..partition.traffic import Traffic
 from .labelled import Labelled, of_topic
 
 _NAMES: Final = (
-    ("messagesin", "messages_in", "Records that this broker took as a leader."),
-    ("bytesin", "bytes_in", "Bytes of batches that this broker took as a leader."),
-    ("bytesout", "bytes_out", "Bytes of batches that consumers were sent."),
-    ("bytesrejected", "bytes_rejected", "Bytes of batches that failed a check."),
+    ("messagesin", "messages_in", "Records that producers wrote to this broker."),
+    ("bytesin", "bytes_in", "Bytes of batches that producers wrote to this broker."),
+    ("bytesout", "bytes_out", "Bytes of batches sent to consumers."),
+    ("bytesrejected", "bytes_rejected", "Bytes of produced batches that failed a check."),
     (
         "replicationbytesin",
         "replication_bytes_in",
-        "Bytes of batches that replicas here took over from their leaders.",
+        "Bytes of batches that replicas of this broker fetched from their leaders.",
     ),
     (
         "replicationbytesout",
         "replication_bytes_out",
-        "Bytes of batches that followers were sent.",
+        "Bytes of batches sent to followers.",
     ),
-    ("totalproducerequests", "produce_requests", "Batches to append, one per partition."),
-    ("totalfetchrequests", "fetch_requests", "Partitions that fetches read."),
+    ("totalproducerequests", "produce_requests", "Batches in Produce requests, one per partition."),
+    ("totalfetchrequests", "fetch_requests", "Partitions in Fetch requests."),
     (
         "failedproducerequests",
         "failed_produce_requests",
-        "Batches that were refused, but for those that another broker leads.",
+        "Batches that were refused, except those for partitions that another broker leads.",
     ),
     (
         "failedfetchrequests",
         "failed_fetch_requests",
-        "Partitions of fetches with an error, but for those that another broker leads.",
+        "Partitions in Fetch requests that failed, except those that another broker leads.",
     ),
 )
 

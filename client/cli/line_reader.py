@@ -29,9 +29,11 @@ class LineRecord(NamedTuple):
 class ReaderConfig:
     """The keys of `--reader-property`."""
 
-    parse_key: bool = setting("parse.key", False, doc="Lines begin with a key.")
-    parse_headers: bool = setting("parse.headers", False, doc="Lines begin with headers.")
-    ignore_error: bool = setting("ignore.error", False, doc="Missing parts make it all value.")
+    parse_key: bool = setting("parse.key", False, doc="Each line begins with a key.")
+    parse_headers: bool = setting("parse.headers", False, doc="Each line begins with headers.")
+    ignore_error: bool = setting(
+        "ignore.error", False, doc="A line without the required parts becomes a value as a whole."
+    )
 
 
 SEPARATORS = {

@@ -45,14 +45,22 @@ DESERIALIZERS: dict[str, Deserializer] = {
 class FormatterConfig:
     """The columns to print."""
 
-    print_timestamp: bool = setting("print.timestamp", False, doc="CreateTime:123 or so.")
-    print_partition: bool = setting("print.partition", False, doc="Partition:0.")
-    print_offset: bool = setting("print.offset", False, doc="Offset:5.")
-    print_delivery: bool = setting("print.delivery", False, doc="Only share groups count it.")
-    print_epoch: bool = setting("print.epoch", False, doc="The leader's epoch.")
-    print_headers: bool = setting("print.headers", False, doc="name:value,name:value.")
-    print_key: bool = setting("print.key", False, doc="The key.")
-    print_value: bool = setting("print.value", True, doc="The value.")
+    print_timestamp: bool = setting(
+        "print.timestamp", False, doc="Print the timestamp: CreateTime:123 or LogAppendTime:123."
+    )
+    print_partition: bool = setting(
+        "print.partition", False, doc="Print the partition: Partition:0."
+    )
+    print_offset: bool = setting("print.offset", False, doc="Print the offset: Offset:5.")
+    print_delivery: bool = setting(
+        "print.delivery", False, doc="Print the delivery count, which only share groups have."
+    )
+    print_epoch: bool = setting("print.epoch", False, doc="Print the leader epoch.")
+    print_headers: bool = setting(
+        "print.headers", False, doc="Print the headers: name:value,name:value."
+    )
+    print_key: bool = setting("print.key", False, doc="Print the key.")
+    print_value: bool = setting("print.value", True, doc="Print the value.")
 
 
 SEPARATORS = {"key.separator": "\t", "line.separator": "\n", "headers.separator": ","}
