@@ -176,7 +176,8 @@ class Staleness:
     def __init__(self, max_age_ms: int, backoff: Backoff) -> None:
         self._max_age_ms = max_age_ms
         self._backoff = backoff
-        self._refreshed_at_ms: int | None = None
+        self.refreshed_at_ms: int | None = None
+        """When the view was last refreshed, as monotonic ms; None before the first time."""
         self._asked_at_ms: int | None = None
         self._wait_ms = backoff.first_ms
         self._asked_in_a_row = 0
@@ -204,11 +205,11 @@ class Staleness:
 
     def on_refreshed(self, now_ms: int) -> None:
         """Note that the view was refreshed, from which time its age counts."""
-        self._refreshed_at_ms = now_ms
+        self.refreshed_at_ms = now_ms
 
     def next_ask_ms(self) -> int:
         """Return when to send the next request, as monotonic ms; 0 means at once."""
         not_before = 0 if self._asked_at_ms is None else self._asked_at_ms + self._wait_ms
-        if self.is_stale or self._refreshed_at_ms is None:
+        if self.is_stale or self.refreshed_at_ms is None:
             return not_before
-        return max(not_before, self._refreshed_at_ms + self._max_age_ms)
+        return max(not_before, self.refreshed_at_ms + self._max_age_ms)

@@ -26,11 +26,13 @@ from .errors import (
     ConnectError,
     UnknownTopic,
 )
+from .metrics import NOTHING
 from .missing_topics import MissingTopics
 from .net.address import Address
 from .net.backoff import Backoff
 from .net.connection import ConnectionOptions, KafkaConnection
 from .net.pool import CONTROL, Pool
+from .net.traffic import Traffic
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +44,13 @@ SILENT_MS: Final = 2_000
 """The ms after which a bootstrap that has not succeeded yet is logged."""
 
 
-def pool_for(runtime: Runtime, config: CommonConfig) -> Pool:
-    """Make a connection pool for a client with these settings."""
+def pool_for(runtime: Runtime, config: CommonConfig, traffic: Traffic) -> Pool:
+    """Make a connection pool for a client with these settings; `traffic` counts what it does."""
     options = ConnectionOptions(
         client_id=config.client_id,
         connect_timeout_ms=config.socket_connection_setup_timeout_ms,
         request_timeout_ms=config.request_timeout_ms,
+        traffic=traffic,
     )
     backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
     return Pool(runtime, options, backoff)
@@ -109,6 +112,12 @@ class Metadata:
             late = "no answer in the time allowed"
             raise BootstrapError(_last_of_each(attempts, self._bootstrap, late))
         self._task.start(self._run)
+
+    @property
+    def age_ms(self) -> float:
+        """The ms since the newest answer of a broker; NaN before the first."""
+        then_ms = self._staleness.refreshed_at_ms
+        return NOTHING if then_ms is None else self._runtime.monotonic_ms() - then_ms
 
     async def close(self) -> None:
         """Stop refreshing; all waiting calls raise ClientClosed."""

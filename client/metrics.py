@@ -4,12 +4,24 @@ Pure: the caller passes the time. As in Kafka, "recent" means the last two sampl
 is complete and the one being filled.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 SAMPLE_MS: Final = 30_000
 NOTHING: Final = float("nan")
 """The average or maximum if there is no value, as Kafka's clients report it."""
+
+
+class Clock(Protocol):
+    """A monotonic clock, as `Runtime` has it."""
+
+    def monotonic_ms(self) -> int:
+        """Return milliseconds since some point in the past."""
+
+    def monotonic_us(self) -> int:
+        """Return microseconds since the same point."""
 
 
 @dataclass(slots=True)
@@ -84,3 +96,25 @@ class Stat:
         self._then = self._now if passed == 1 else _Sample()
         self._now = _Sample()
         self._begun_ms += passed * SAMPLE_MS
+
+
+class TimeSpent:
+    """The time that calls of several kinds took, each kind summed up since the client was made."""
+
+    def __init__(self, clock_us: Callable[[], int], kinds: tuple[str, ...]) -> None:
+        """`clock_us` returns a monotonic time in microseconds."""
+        self._clock_us = clock_us
+        self._spent_us = dict.fromkeys(kinds, 0)
+
+    @contextmanager
+    def counted(self, kind: str) -> Iterator[None]:
+        """Add the time that the block takes to its kind, also if it raises."""
+        begun_us = self._clock_us()
+        try:
+            yield
+        finally:
+            self._spent_us[kind] += self._clock_us() - begun_us
+
+    def read(self) -> dict[str, float]:
+        """Return the nanoseconds of each kind as `{kind}-time-ns-total`."""
+        return {f"{kind}-time-ns-total": us * 1000.0 for kind, us in self._spent_us.items()}

@@ -225,7 +225,6 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
     high_watermark = called(aio_consumer.Consumer.high_watermark)
     lag = called(aio_consumer.Consumer.lag)
     group_lag = waited(aio_consumer.Consumer.group_lag)
-    metrics = called(aio_consumer.Consumer.metrics)
 
 
 def _end(done: "asyncio.Future[None]", error: BaseException | None) -> None:

@@ -125,6 +125,13 @@ class Twin(Protocol):
     def close(self) -> Coroutine[Any, Any, None]:
         """Close the client and its connections."""
 
+    @property
+    def is_closed(self) -> bool:
+        """True once `close` was called."""
+
+    def metrics(self) -> dict[str, float]:
+        """Return the client's metrics; they can still be read when it is closed."""
+
 
 C = TypeVar("C", bound=Twin)
 
@@ -152,6 +159,21 @@ class SyncClient(Generic[C]):
 
     def __exit__(self, *reason: object) -> None:
         self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """True once `close` was called."""
+        return self._twin.is_closed
+
+    def metrics(self) -> dict[str, float]:
+        """Return the client's metrics, by the names that Kafka's clients use.
+
+        Works as `metrics` of the asyncio client, also when the client is closed.
+        """
+        try:
+            return self._thread.call(self._twin.metrics)
+        except ClientClosed:
+            return self._twin.metrics()
 
     def close(self) -> None:
         """Close the asyncio client, then end the loop and its thread."""

@@ -26,7 +26,7 @@ from .producer.delivery import BatchDelivery, Delivery
 from .producer.interceptors import OutgoingRecord, ProducerInterceptor, intercepted
 from .records import BatchMetadata, OnDelivery, RecordMetadata
 from .serialization import K, Serializer, V
-from .sync_loop import LoopThread, SyncClient, called, wait_for, waited
+from .sync_loop import LoopThread, SyncClient, wait_for, waited
 
 log = logging.getLogger(__name__)
 
@@ -187,13 +187,17 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
         while True:
             with self._room:
                 self._wait_for_room()
-            try:
-                delivery: BatchDelivery = self._thread.call(
-                    lambda: self._twin.send_batch(topic, batch, partition=partition)
-                )
-            except BufferFull:
-                continue  # another thread has used the room: wait again
-            return SyncDelivery(self._thread, delivery)
+            delivery = self._thread.call(lambda: self._send_if_room(topic, batch, partition))
+            if delivery is not None:
+                return SyncDelivery(self._thread, delivery)
+
+    def _send_if_room(
+        self, topic: str, batch: Records[K, V], partition: int | None
+    ) -> BatchDelivery | None:
+        """Send on the loop; return None if another thread has used the room."""
+        if not self._twin.intake.accumulator.has_room():
+            return None
+        return self._twin.send_batch(topic, batch, partition=partition)
 
     def flush(self, timeout_ms: int | None = None) -> None:
         """Wait until all records are acknowledged or failed; TimeoutError after `timeout_ms`."""
@@ -226,7 +230,6 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
 
     # -- looking
 
-    metrics = called(aio_producer.Producer.metrics)
     partitions_for = waited(aio_producer.Producer.partitions_for)
 
     def _check_usable(self) -> None:
@@ -250,7 +253,11 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
         if has_room():
             return
         wait_s = 0 if self._thread.is_current else self._twin.config.max_block_ms / 1000
-        if not self._room.wait_for(has_room, wait_s):
+        metrics = self._twin.intake.metrics
+        with metrics.waiting_for_room():
+            in_time = self._room.wait_for(has_room, wait_s)
+        if not in_time:
+            metrics.exhausted_count += 1
             raise BufferFull(f"no room in buffer_memory={limit} after {wait_s} s")
         if self._is_closed:
             raise ClientClosed("the producer was closed")

@@ -78,6 +78,19 @@ class Admin:
         """Disconnect; calls under way fail, and later ones raise ClientClosed."""
         await self._asking.close()
 
+    @property
+    def is_closed(self) -> bool:
+        """True once `close` was called, or the start failed."""
+        return self._asking.is_closed
+
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics of the admin's connections, by the names that Kafka's admin uses.
+
+        Totals count from the admin's creation. Rates, averages and maxima cover the last 30 to 60
+        seconds; averages and maxima are NaN if there was nothing in that time.
+        """
+        return self._asking.metrics()
+
     create_topics = asked(topics.create_topics)
     delete_topics = asked(topics.delete_topics)
     create_partitions = asked(topics.create_partitions)

@@ -17,6 +17,7 @@ from ..errors import AdminError, ClientClosed, ClientError, RequestTimedOut, Uns
 from ..metadata import Metadata, pool_for
 from ..net.backoff import Backoff
 from ..net.connection import KafkaConnection
+from ..network_metrics import NetworkMetrics
 from ..offsets import ask_leaders
 from ..outcomes import Outcomes, done_of
 from .coordinators import Coordinators
@@ -42,11 +43,12 @@ class Asking:
     def __init__(self, runtime: Runtime, config: AdminConfig) -> None:
         self.config = config
         self._runtime = runtime
-        self._pool = pool_for(runtime, config)
+        self._network = NetworkMetrics(runtime.monotonic_ms)
+        self._pool = pool_for(runtime, config, self._network)
         self.metadata = Metadata(runtime, config, self._pool)
         self.coordinators = Coordinators(runtime, config, self.metadata)
         self._starting = asyncio.Lock()
-        self._is_started = self._is_closed = False
+        self._is_started = self.is_closed = False
 
     async def start(self) -> None:
         """Connect to the cluster; a second call waits for the first.
@@ -54,13 +56,13 @@ class Asking:
         Raise BootstrapError after bootstrap_timeout_ms. An admin whose start failed is closed.
         """
         async with self._starting:
-            if self._is_closed:
+            if self.is_closed:
                 raise ClientClosed(CLOSED)
             if self._is_started:
                 return
             try:
                 await self.metadata.start()
-                if self._is_closed:
+                if self.is_closed:
                     raise ClientClosed(CLOSED)
             except BaseException:
                 await self.close()
@@ -69,14 +71,18 @@ class Asking:
 
     async def close(self) -> None:
         """Disconnect; calls under way fail, and later ones raise ClientClosed."""
-        self._is_closed = True
+        self.is_closed = True
         await self.metadata.close()
         await self._pool.close()
 
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics of the admin's connections."""
+        return self._network.read()
+
     def check_open(self) -> None:
         """Raise ClientClosed before `start` and after `close`."""
-        if not self._is_started or self._is_closed:
-            raise ClientClosed(CLOSED if self._is_closed else "not started")
+        if not self._is_started or self.is_closed:
+            raise ClientClosed(CLOSED if self.is_closed else "not started")
 
     async def request(self, connection: KafkaConnection, request: object) -> Any:
         """Send a request once; wait default_api_timeout_ms plus request_timeout_ms at most.

@@ -15,6 +15,7 @@ from ...runtime.owned_task import OwnedTask
 from ..errors import ClientError
 from ..group_types import ConsumerGroupMetadata, OffsetAndMetadata, with_metadata
 from .commits import Commits
+from .consumer_metrics import COMMIT_SYNC, COMMITTED
 from .engine import Engine
 from .questions import Partition
 from .user_functions import UserFunctions
@@ -62,7 +63,8 @@ class Committing:
         """Commit `offsets`; if it is None, all that polls have returned. See `Consumer.commit`."""
         commits = self._group_commits()
         wanted = self._progress.consumed() if offsets is None else _checked(offsets)
-        await commits.commit(wanted, timeout_ms=self._limit_ms(timeout_ms))
+        with self._engine.metrics.spent.counted(COMMIT_SYNC):
+            await commits.commit(wanted, timeout_ms=self._limit_ms(timeout_ms))
         self._functions.tell_committed(wanted)
 
     async def committed(
@@ -77,11 +79,12 @@ class Committing:
         wanted = [TopicPartition(*partition) for partition in chosen]
         for topic in dict.fromkeys(partition.topic for partition in wanted):
             self._engine.metadata.watch(topic)
-        found = await commits.fetch(
-            wanted,
-            timeout_ms=self._limit_ms(timeout_ms),
-            is_stable=self._config.reads_committed,
-        )
+        with self._engine.metrics.spent.counted(COMMITTED):
+            found = await commits.fetch(
+                wanted,
+                timeout_ms=self._limit_ms(timeout_ms),
+                is_stable=self._config.reads_committed,
+            )
         return {partition: found.get(partition) for partition in wanted}
 
     async def group_lag(self, timeout_ms: int | None) -> dict[TopicPartition, int]:

@@ -6,9 +6,9 @@ parts share one `Engine`, which fetches.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from re import Pattern
-from typing import Any, Generic, Self, Unpack
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from ...protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ...protocol.types import TopicPartition
@@ -16,8 +16,9 @@ from ...runtime.runtime import Runtime, SystemRuntime
 from ..config import ConsumerConfig, ConsumerSettings, Servers, configured
 from ..errors import ClientClosed
 from ..group_types import ConsumerGroupMetadata, OffsetAndMetadata, RebalanceListener
+from ..methods import made_like
 from ..milliseconds import check_ms
-from ..records import ConsumerRecord, OffsetAndTimestamp, RawRecords, RecordColumns
+from ..records import ConsumerRecord, RawRecords, RecordColumns
 from ..serialization import Deserializer, K, V
 from . import questions
 from .committing import Committing, P, ToCommit
@@ -29,6 +30,20 @@ from .rebalancing import Rebalancing
 from .seeking import Seeking
 from .subscribing import CLOSE_TIMEOUT_MS, Subscribing
 from .user_functions import UserFunctions
+
+Q = ParamSpec("Q")
+T = TypeVar("T")
+
+
+def asked(
+    question: Callable[Concatenate[Engine, Q], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["Consumer[Any, Any]", Q], Coroutine[Any, Any, T]]:
+    """Make a method of Consumer that awaits `question`, with its parameters and docstring."""
+
+    async def method(self: "Consumer[Any, Any]", /, *args: Q.args, **kwargs: Q.kwargs) -> T:
+        return await question(self._engine, *args, **kwargs)
+
+    return made_like(question, method)
 
 
 class Consumer(Generic[K, V]):
@@ -120,6 +135,11 @@ class Consumer(Generic[K, V]):
             engine.is_closed = True
             await self._committing.stop()
             await engine.disconnect()
+
+    @property
+    def is_closed(self) -> bool:
+        """True once `close` was called, or the start failed."""
+        return self._engine.is_closing or self._engine.is_closed
 
     # -- what to read
 
@@ -280,35 +300,10 @@ class Consumer(Generic[K, V]):
 
     # -- how far
 
-    async def partitions_for(
-        self, topic: str, *, timeout_ms: int = DEFAULT_TIMEOUT_MS
-    ) -> list[int]:
-        """List a topic's partition numbers; UnknownTopic if it is not found in `timeout_ms`."""
-        return await questions.partitions_for(self._engine, topic, timeout_ms)
-
-    async def beginning_offsets(
-        self, partitions: Iterable[Partition], *, timeout_ms: int = DEFAULT_TIMEOUT_MS
-    ) -> dict[TopicPartition, int]:
-        """Look up the first offset of each partition; does not move positions."""
-        return await questions.offsets_at(self._engine, partitions, EARLIEST_TIMESTAMP, timeout_ms)
-
-    async def end_offsets(
-        self, partitions: Iterable[Partition], *, timeout_ms: int = DEFAULT_TIMEOUT_MS
-    ) -> dict[TopicPartition, int]:
-        """Look up the offset behind the last readable record of each partition.
-
-        That is the high watermark, or under read_committed the last stable offset.
-        """
-        return await questions.offsets_at(self._engine, partitions, LATEST_TIMESTAMP, timeout_ms)
-
-    async def offsets_for_times(
-        self, times: Mapping[TopicPartition, int], *, timeout_ms: int = DEFAULT_TIMEOUT_MS
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Look up the first record at or after each time, in ms since the epoch.
-
-        The value is None if the partition has no record that late.
-        """
-        return await questions.offsets_for_times(self._engine, times, timeout_ms)
+    partitions_for = asked(questions.partitions_for)
+    beginning_offsets = asked(questions.beginning_offsets)
+    end_offsets = asked(questions.end_offsets)
+    offsets_for_times = asked(questions.offsets_for_times)
 
     def high_watermark(self, partition: Partition) -> int | None:
         """Return the high watermark that the newest fetch reported; None before the first."""

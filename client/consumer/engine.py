@@ -31,10 +31,9 @@ class Engine:
     def __init__(self, runtime: Runtime, config: ConsumerConfig) -> None:
         self.runtime = runtime
         self.config = config
-        self.metadata = Metadata(
-            runtime, config, pool_for(runtime, config), auto_create=config.allow_auto_create_topics
-        )
-        self.metrics = ConsumerMetrics(runtime.monotonic_ms())
+        self.metrics = ConsumerMetrics(runtime)
+        pool = pool_for(runtime, config, self.metrics.network)
+        self.metadata = Metadata(runtime, config, pool, auto_create=config.allow_auto_create_topics)
         has_group = config.group_id is not None
         self.positions = Positions(reset=RESETS[config.auto_offset_reset], has_group=has_group)
         self.progress = Progress(self.positions)

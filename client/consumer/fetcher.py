@@ -260,6 +260,7 @@ class Fetcher:
         response: FetchResponse = await _impatiently(self._metadata, future, node_id, patience_ms)
         now_ms = self._runtime.monotonic_ms()
         self._metrics.fetches.record(now_ms - begun_ms, now_ms)
+        self._metrics.throttled.record(response.throttle_time_ms, now_ms)
         return response
 
     def _back_off(self, state: PartitionState) -> None:

@@ -133,8 +133,10 @@ class Polling(Generic[K, V]):
             yield
         finally:
             self._is_polling = False
+            now_ms = self._runtime.monotonic_ms()
+            self._metrics.on_poll_ended(now_ms)
             if group is not None:
-                group.membership.on_poll_ended(self._runtime.monotonic_ms())
+                group.membership.on_poll_ended(now_ms)
                 group.on_poll()
 
     def _take(self, chunk: Chunk, most: int) -> list[ConsumerRecord[K, V]]:

@@ -6,6 +6,7 @@ They never change a position.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from ...protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ...protocol.types import TopicPartition
 from ..records import OffsetAndTimestamp
 from .engine import Engine
@@ -14,17 +15,35 @@ Partition = TopicPartition | tuple[str, int]
 DEFAULT_TIMEOUT_MS: Final = 60_000
 
 
-async def partitions_for(engine: Engine, topic: str, timeout_ms: int) -> list[int]:
-    """List a topic's partition numbers; UnknownTopic if it does not exist after `timeout_ms`."""
+async def partitions_for(
+    engine: Engine, topic: str, *, timeout_ms: int = DEFAULT_TIMEOUT_MS
+) -> list[int]:
+    """List a topic's partition numbers; UnknownTopic if it is not found in `timeout_ms`."""
     engine.check_usable()
     await engine.metadata.wait_for_topics([topic], timeout_ms)
     return sorted(engine.metadata.view.topics[topic].partitions)
 
 
-async def offsets_at(
+async def beginning_offsets(
+    engine: Engine, partitions: Iterable[Partition], *, timeout_ms: int = DEFAULT_TIMEOUT_MS
+) -> dict[TopicPartition, int]:
+    """Look up the first offset of each partition; does not move positions."""
+    return await _offsets_at(engine, partitions, EARLIEST_TIMESTAMP, timeout_ms)
+
+
+async def end_offsets(
+    engine: Engine, partitions: Iterable[Partition], *, timeout_ms: int = DEFAULT_TIMEOUT_MS
+) -> dict[TopicPartition, int]:
+    """Look up the offset behind the last readable record of each partition.
+
+    That is the high watermark, or under read_committed the last stable offset.
+    """
+    return await _offsets_at(engine, partitions, LATEST_TIMESTAMP, timeout_ms)
+
+
+async def _offsets_at(
     engine: Engine, partitions: Iterable[Partition], timestamp: int, timeout_ms: int
 ) -> dict[TopicPartition, int]:
-    """Look up the offset for one timestamp in each partition, such as EARLIEST_TIMESTAMP."""
     wanted = {TopicPartition(*partition): timestamp for partition in partitions}
     engine.check_usable()
     found = await engine.list_offsets(wanted, timeout_ms)
@@ -32,9 +51,12 @@ async def offsets_at(
 
 
 async def offsets_for_times(
-    engine: Engine, times: Mapping[TopicPartition, int], timeout_ms: int
+    engine: Engine,
+    times: Mapping[TopicPartition, int],
+    *,
+    timeout_ms: int = DEFAULT_TIMEOUT_MS,
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-    """Look up the first record at or after each time in ms since the epoch.
+    """Look up the first record at or after each time, in ms since the epoch.
 
     The value is None if the partition has no record that late.
     """

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from ...protocol.types import TopicPartition
 from ..errors import RequestTimedOut
+from ..metrics import NOTHING
 from .engine import Engine
 from .positions import PartitionState
 from .questions import Partition
@@ -108,10 +109,16 @@ class Seeking:
         return max(end - self._progress.position_of(state), 0)
 
     def metrics(self) -> dict[str, float]:
-        """Return Kafka's metrics that depend on the assignment: its size and the largest lag."""
-        lags = [self._lag_of(state) for state in self._positions.states.values()]
-        known = [lag for lag in lags if lag is not None]
+        """Return Kafka's metrics that depend on the assignment: its size, most lag, least lead."""
+        states = self._positions.states.values()
+        lags = [lag for state in states if (lag := self._lag_of(state)) is not None]
+        leads = [
+            self._progress.position_of(state) - state.log_start_offset
+            for state in states
+            if state.is_known and state.log_start_offset >= 0
+        ]
         return {
-            "records-lag-max": max(known, default=float("nan")),
-            "assigned-partitions": len(lags),
+            "records-lag-max": max(lags, default=NOTHING),
+            "records-lead-min": max(min(leads, default=NOTHING), 0),
+            "assigned-partitions": float(len(states)),
         }

@@ -25,6 +25,7 @@ from ...runtime.keepalive import keep_alive
 from ...runtime.runtime import Runtime
 from ...runtime.version import VERSION
 from .errors import Attempt, ConnectError, ConnectionLost, RequestTimedOut, UnsupportedVersion
+from .traffic import Traffic
 from .versions import AgreedVersions
 
 SOFTWARE_NAME: Final = "minikafka-python"
@@ -48,12 +49,23 @@ class ConnectionOptions:
     """The most bytes of an answer; a larger one ends the connection."""
     max_in_flight: int = 100
     """The most unanswered requests; then `request` waits, and `send` raises ConnectionLost."""
+    traffic: Traffic | None = None
+    """Counts what goes over the connections; None if nobody does."""
 
 
 class _Pending:
     """A request whose answer has not arrived."""
 
-    __slots__ = ("cls", "correlation_id", "deadline_ms", "future", "key", "raw", "version")
+    __slots__ = (
+        "cls",
+        "correlation_id",
+        "deadline_ms",
+        "future",
+        "key",
+        "raw",
+        "sent_ms",
+        "version",
+    )
 
     def __init__(
         self, key: int, version: int, correlation_id: int, deadline_ms: int, raw: bool
@@ -64,6 +76,7 @@ class _Pending:
         self.correlation_id = correlation_id
         self.deadline_ms = deadline_ms
         self.raw = raw
+        self.sent_ms = 0
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
 
@@ -74,6 +87,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self.address = address
         self._runtime = runtime
         self._options = options
+        self._traffic = options.traffic
         self._reader = FrameReader(options.max_frame_bytes)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -193,6 +207,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             timeout_ms = self._options.request_timeout_ms
         deadline_ms = self._runtime.monotonic_ms() + timeout_ms
         pending = _Pending(key, version, self._write(message, version), deadline_ms, raw)
+        pending.sent_ms = deadline_ms - timeout_ms
         self._pending.append(pending)
         if self._timer is None or deadline_ms < self._timer_at_ms:
             self._arm(deadline_ms)
@@ -209,6 +224,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         correlation_id = self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
         parts = codec.frame_request(message, version, correlation_id, self._options.client_id)
         self._lent = False
+        if self._traffic is not None:
+            self._traffic.on_sent(sum(map(len, parts)))
         if len(parts) == 1:
             self._transport.write(parts[0])
         else:
@@ -254,12 +271,16 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Keep the transport; the loop calls this once."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's, in all but ancestry
         keep_alive(self._transport)
+        if self._traffic is not None:
+            self._traffic.on_opened(self.address)
         if self._end is not None:
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail the requests in flight; the loop calls this once, at the end."""
         self._finish(f"connection lost: {exc}" if exc else CLOSED)
+        if self._traffic is not None:
+            self._traffic.on_closed(self.address)
         if not self._lost.done():
             self._lost.set_result(None)
 
@@ -287,6 +308,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if not self._pending:
             raise RemoteProtocolError("an answer arrived that no request had asked for")
         pending = self._pending.popleft()
+        if self._traffic is not None:
+            self._traffic.on_answered(self.address, len(frame), pending.sent_ms)
         try:
             message = self._read(pending, frame)
         except RemoteProtocolError as error:

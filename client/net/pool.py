@@ -49,6 +49,12 @@ class Pool:
         """True if the last attempt to connect to this address failed, in any lane."""
         return any(slot.failure_count for (at, _), slot in self._slots.items() if at == address)
 
+    @property
+    def in_flight_count(self) -> int:
+        """The number of requests on all connections that are not answered."""
+        connections = (slot.connection for slot in self._slots.values())
+        return sum(one.in_flight_count for one in connections if one is not None)
+
     async def get(self, address: Address, lane: str) -> KafkaConnection:
         """Return the open connection, or open one after the address's backoff.
 

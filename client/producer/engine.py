@@ -15,7 +15,7 @@ from ..errors import ClientClosed, ClientError, TransactionMisuse
 from ..metadata import Metadata, pool_for
 from .delivery import until_settled
 from .intake import Intake
-from .metrics import ProducerMetrics
+from .metrics import FLUSH, TXN_INIT, ProducerMetrics
 from .sender import Sender
 from .transactions import Transactions
 
@@ -30,13 +30,15 @@ class Engine:
     def __init__(self, runtime: Runtime, config: ProducerConfig) -> None:
         self._runtime = runtime
         self._config = config
-        self._pool = pool_for(runtime, config)
+        self._metrics = ProducerMetrics(runtime)
+        self.spent = self._metrics.spent
+        """Sums up the time that the user's calls take."""
+        self._pool = pool_for(runtime, config, self._metrics.network)
         self.metadata = Metadata(
             runtime, config, self._pool, auto_create=config.allow_auto_create_topics
         )
-        self.intake = Intake(runtime, config, self.metadata, self._refusal)
+        self.intake = Intake(runtime, config, self.metadata, self._metrics, self._refusal)
         self._accumulator = self.intake.accumulator
-        self._metrics = ProducerMetrics(runtime.monotonic_ms())
         self._sender: Sender | None = None
         self._transactions: Transactions | None = None
         self._starting = asyncio.Lock()
@@ -75,7 +77,8 @@ class Engine:
             self._transactions = Transactions(
                 self._runtime, self._config, self.metadata, self._accumulator, self._on_state
             )
-            await self._transactions.start()
+            with self.spent.counted(TXN_INIT):
+                await self._transactions.start()
         return sender
 
     async def close(self, timeout_ms: int | None) -> None:
@@ -135,7 +138,8 @@ class Engine:
         self.intake.wake()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                await until_settled(self._accumulator)
+                with self.spent.counted(FLUSH):
+                    await until_settled(self._accumulator)
             await asyncio.sleep(0)  # callbacks scheduled by the last answers run first
         finally:
             self._accumulator.flush_count -= 1
@@ -154,4 +158,8 @@ class Engine:
 
     def metrics(self) -> dict[str, float]:
         """Return the producer's metrics, by the names of Kafka's producer-metrics."""
-        return self._metrics.read(self._accumulator, self._runtime.monotonic_ms())
+        return {
+            **self._metrics.read(self._accumulator, self._runtime.monotonic_ms()),
+            "requests-in-flight": float(self._pool.in_flight_count),
+            "metadata-age": self.metadata.age_ms / 1000,
+        }

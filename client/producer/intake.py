@@ -15,6 +15,7 @@ from .accumulator import Accumulator, Parked, Row, TopicQueues, checked_size
 from .bulk import append_all, append_rows
 from .columns import Rows
 from .delivery import Delivery
+from .metrics import ProducerMetrics
 
 
 class Intake:
@@ -25,6 +26,7 @@ class Intake:
         runtime: Runtime,
         config: ProducerConfig,
         metadata: Metadata,
+        metrics: ProducerMetrics,
         refusal: Callable[[], ClientError | None],
     ) -> None:
         """`refusal` returns why a started producer may not send now, or None if it may."""
@@ -37,6 +39,7 @@ class Intake:
         self.on_room: Callable[[], None] | None = None
         """Called whenever records are settled; the sync producer waits for room by it."""
         self.refusal = refusal
+        self.metrics = metrics
         self._runtime = runtime
         self._config = config
         self._metadata = metadata
@@ -133,6 +136,7 @@ class Intake:
             raise refusal
         if not self.accumulator.has_room():
             used = self.accumulator.used_bytes
+            self.metrics.exhausted_count += 1
             raise BufferFull(f"{used} bytes wait already; await drain() between sends")
 
     # -- waiting for room
@@ -146,15 +150,20 @@ class Intake:
             return
         try:
             async with asyncio.timeout(self._config.max_block_ms / 1000):
-                while not self.accumulator.has_room():
-                    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                    self._room_waiters.append(waiter)
-                    await waiter
+                with self.metrics.waiting_for_room():
+                    await self._room()
         except TimeoutError:
+            self.metrics.exhausted_count += 1
             used, waited = self.accumulator.used_bytes, self._config.max_block_ms
             raise BufferFull(f"{used} bytes still wait after {waited} ms") from None
         if self.is_closed:
             raise ClientClosed("the producer was closed")
+
+    async def _room(self) -> None:
+        while not self.accumulator.has_room():
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._room_waiters.append(waiter)
+            await waiter
 
     def close(self) -> None:
         """Wake the senders that wait for room, after `is_closed` was set."""

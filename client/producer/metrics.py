@@ -3,14 +3,46 @@
 Pure; counted per request and per batch, never per record.
 """
 
-from ..metrics import Stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from ..metrics import Clock, Stat, TimeSpent
+from ..network_metrics import NetworkMetrics
 from .accumulator import Accumulator, Parcel
+
+BUFFER_WAIT: Final = "bufferpool-wait"
+FLUSH: Final = "flush"
+TXN_INIT: Final = "txn-init"
+TXN_BEGIN: Final = "txn-begin"
+TXN_SEND_OFFSETS: Final = "txn-send-offsets"
+TXN_COMMIT: Final = "txn-commit"
+TXN_ABORT: Final = "txn-abort"
+CALLS: Final = (
+    BUFFER_WAIT,
+    FLUSH,
+    TXN_INIT,
+    TXN_BEGIN,
+    TXN_SEND_OFFSETS,
+    TXN_COMMIT,
+    TXN_ABORT,
+)
+"""The calls whose time is summed up."""
 
 
 class ProducerMetrics:
     """The metrics of one producer since it was made."""
 
-    def __init__(self, now_ms: int) -> None:
+    def __init__(self, clock: Clock) -> None:
+        now_ms = clock.monotonic_ms()
+        self.network = NetworkMetrics(clock.monotonic_ms)
+        self.spent = TimeSpent(clock.monotonic_us, CALLS)
+        self.waiting_count = 0
+        """Calls that wait for room in buffer_memory now."""
+        self.exhausted_count = 0
+        """Calls that BufferFull was raised to."""
+        self.throttled = Stat(now_ms)
+        """Milliseconds for which each answer says that the broker held the producer back."""
         self.sent = Stat(now_ms)
         """Records per batch sent; retries are counted again, as in Kafka."""
         self.failed = Stat(now_ms)
@@ -18,6 +50,7 @@ class ProducerMetrics:
         self.retried = Stat(now_ms)
         """Records per batch that must be sent again."""
         self._requests = Stat(now_ms)
+        """Records per Produce request."""
         self._latency = Stat(now_ms)
         self._batch_size = Stat(now_ms)
         self._record_size = Stat(now_ms)
@@ -26,43 +59,49 @@ class ProducerMetrics:
 
     def on_sent(self, parcel: Parcel, now_ms: int) -> None:
         """Count a request and its batches when it is sent."""
-        request_bytes = 0
+        record_count = 0
         for _, batch in parcel.batches:
             size = len(batch.encode())
-            request_bytes += size
+            record_count += batch.record_count
             self.sent.record(batch.record_count, now_ms)
             self._batch_size.record(size, now_ms)
             self._record_size.record(batch.size / batch.record_count, now_ms)
             self._compression.record(size / batch.size, now_ms)
             self._queued.record(now_ms - batch.created_ms, now_ms)
-        self._requests.record(request_bytes, now_ms)
+        self._requests.record(record_count, now_ms)
 
     def on_answered(self, latency_ms: float, now_ms: int) -> None:
         """Count a request that was answered, or that is known to be lost."""
         self._latency.record(latency_ms, now_ms)
 
+    @contextmanager
+    def waiting_for_room(self) -> Iterator[None]:
+        """Count a call that waits for room in buffer_memory, and its time, during the block."""
+        self.waiting_count += 1
+        try:
+            with self.spent.counted(BUFFER_WAIT):
+                yield
+        finally:
+            self.waiting_count -= 1
+
     def read(self, accumulator: Accumulator, now_ms: int) -> dict[str, float]:
         """Return all metrics by Kafka's names; averages and maxima without a value are NaN."""
-        sent, requests = self.sent, self._requests
         limit = accumulator.buffer_memory
         return {
-            **sent.sums("record-send", now_ms),
+            **self.network.read(),
+            **self.sent.sums("record-send", now_ms),
             **self.failed.sums("record-error", now_ms),
             **self.retried.sums("record-retry", now_ms),
             **self._record_size.spread("record-size", now_ms),
             **self._queued.spread("record-queue-time", now_ms),
-            "records-per-request-avg": _ratio(sent.rate(now_ms), requests.per_second(now_ms)),
+            "records-per-request-avg": self._requests.average(now_ms),
             **self._batch_size.spread("batch-size", now_ms),
             "compression-rate-avg": self._compression.average(now_ms),
-            **requests.counts("request", now_ms),
-            **requests.spread("request-size", now_ms),
-            **requests.sums("outgoing-byte", now_ms),
             **self._latency.spread("request-latency", now_ms),
-            "requests-in-flight": float(requests.count - self._latency.count),
+            **self.throttled.spread("produce-throttle-time", now_ms),
             "buffer-total-bytes": float(limit),
             "buffer-available-bytes": float(max(limit - accumulator.used_bytes, 0)),
+            "buffer-exhausted-total": float(self.exhausted_count),
+            "waiting-threads": float(self.waiting_count),
+            **self.spent.read(),
         }
-
-
-def _ratio(dividend: float, divisor: float) -> float:
-    return dividend / divisor if divisor else float("nan")

@@ -22,6 +22,7 @@ from .columns import Columns, Records, checked_rows
 from .delivery import BatchDelivery, Delivery
 from .engine import Engine
 from .interceptors import OutgoingRecord, ProducerInterceptor, intercepted
+from .metrics import TXN_ABORT, TXN_BEGIN, TXN_COMMIT, TXN_SEND_OFFSETS
 from .transaction_requests import Offsets
 
 
@@ -116,6 +117,11 @@ class Producer(Generic[K, V]):
         finally:
             for interceptor in self._interceptors:
                 interceptor.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """True once `close` was called."""
+        return self._is_closed
 
     # -- sending
 
@@ -248,15 +254,18 @@ class Producer(Generic[K, V]):
 
     async def begin_transaction(self) -> None:
         """Begin a transaction; TransactionMisuse if one is open."""
-        await self._engine.transactions.begin()
+        with self._engine.spent.counted(TXN_BEGIN):
+            await self._engine.transactions.begin()
 
     async def commit_transaction(self) -> None:
         """Wait for all records, then commit; raises as `transaction` does, but does not abort."""
-        await self._engine.transactions.commit()
+        with self._engine.spent.counted(TXN_COMMIT):
+            await self._engine.transactions.commit()
 
     async def abort_transaction(self) -> None:
         """Abort the transaction; records that were not sent yet fail with TransactionAborted."""
-        await self._engine.transactions.abort()
+        with self._engine.spent.counted(TXN_ABORT):
+            await self._engine.transactions.abort()
 
     async def prepare_transaction(self) -> PreparedTransaction | None:
         """Wait for all records and leave the transaction open, for `Admin.commit_group`.
@@ -274,7 +283,8 @@ class Producer(Generic[K, V]):
         (TransactionAbortable); with a mere group id it is not.
         """
         who = ConsumerGroupMetadata(group) if isinstance(group, str) else group
-        await self._engine.transactions.send_offsets(offsets, who)
+        with self._engine.spent.counted(TXN_SEND_OFFSETS):
+            await self._engine.transactions.send_offsets(offsets, who)
 
     # -- looking
 
@@ -288,7 +298,11 @@ class Producer(Generic[K, V]):
         return sorted(metadata.view.topics[topic].partitions)
 
     def metrics(self) -> dict[str, float]:
-        """Return the producer's metrics, by the names of Kafka's producer-metrics."""
+        """Return the producer's metrics, by the names of Kafka's producer-metrics.
+
+        Totals count from the producer's creation. Rates, averages and maxima cover the last 30 to
+        60 seconds; averages and maxima are NaN if there was nothing in that time.
+        """
         return self._engine.metrics()
 
     @property

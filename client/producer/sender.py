@@ -193,6 +193,7 @@ class Sender:
             request = produce_request(self._config, view, parcel, version)
             if self._config.acks_number == 0:
                 connection.send_and_forget(request, version=version)
+                self._metrics.on_sent(parcel, now_ms)
                 self._on_forgotten(flight)
                 return
             allowed_ms = self._config.request_timeout_ms
@@ -251,6 +252,7 @@ class Sender:
             for partition in topic.partition_responses:
                 answers[TopicPartition(name, partition.index)] = partition
         now_ms = self._runtime.monotonic_ms()
+        self._metrics.throttled.record(response.throttle_time_ms, now_ms)
         for queue, batch, attempt in flight.batches:
             answer = answers.get(queue.partition)
             not_before_ms = self._retry_at_ms(queue, now_ms)

@@ -136,6 +136,8 @@ def test_the_twin_has_every_method_with_the_same_arguments() -> None:
     for name in ("start", "forget_in_hand"):
         theirs.pop(name)
     assert ours.pop("config") is not None
+    for each in (ours, theirs):
+        assert isinstance(each.pop("is_closed"), property)
     assert ours == theirs
 
 

@@ -1,0 +1,22 @@
+"""The observer of a client's connections, which counts what goes over them."""
+
+from typing import Protocol
+
+
+class Traffic(Protocol):
+    """Is told of connections, requests and answers; each method is cheap and returns at once.
+
+    `address` is that of the broker. The times are monotonic.
+    """
+
+    def on_opened(self, address: str) -> None:
+        """Take in that a TCP connection was made."""
+
+    def on_closed(self, address: str) -> None:
+        """Take in that a connection has ended."""
+
+    def on_sent(self, size: int) -> None:
+        """Take in that a request of `size` bytes was handed to the transport."""
+
+    def on_answered(self, address: str, size: int, sent_ms: int) -> None:
+        """Take in an answer of `size` bytes to a request of the time `sent_ms`."""
