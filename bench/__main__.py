@@ -22,6 +22,7 @@ from . import (
     ceilings,
     clients,
     confluent,
+    console,
     consume,
     failover,
     false_failovers,
@@ -281,6 +282,17 @@ def run_spark(results: dict[str, Any]) -> None:
         say(line)
 
 
+def run_console(results: dict[str, Any]) -> None:
+    """Measure the console's pages, and what it asks of brokers."""
+    found = console.measure()
+    results["console"] = {
+        "pages": [page._asdict() for page in found.pages],
+        "tabs": [tab._asdict() for tab in found.tabs],
+    }
+    for line in console.section(results):
+        say(line)
+
+
 SECTIONS: dict[str, Section] = {
     "ceilings": run_ceilings,
     "produce": run_produce,
@@ -297,6 +309,7 @@ SECTIONS: dict[str, Section] = {
     "catch_up": run_catch_up,
     "false_failovers": run_false_failovers,
     "spark": run_spark,
+    "console": run_console,
 }
 
 

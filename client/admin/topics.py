@@ -138,12 +138,7 @@ async def list_topics(asking: Asking, *, include_internal: bool = False) -> list
     """List all topics, sorted by name."""
 
     async def ask(connection: KafkaConnection) -> list[TopicListing]:
-        # Version 0 has no null; in it an empty list means all topics.
-        everything: list[MetadataRequestTopic] | None = (
-            None if connection.versions.of(ApiKey.METADATA) else []
-        )
-        request = MetadataRequest(topics=everything, allow_auto_topic_creation=False)
-        response: MetadataResponse = await connection.request(request)
+        response = await _metadata_of_all(connection)
         return sorted(
             TopicListing(topic.name, uuid_to_text(topic.topic_id), topic.is_internal)
             for topic in response.topics
@@ -153,11 +148,17 @@ async def list_topics(asking: Asking, *, include_internal: bool = False) -> list
     return await asking.one_broker(ask)
 
 
-async def describe_topics(asking: Asking, names: Sequence[str]) -> dict[str, TopicDescription]:
+async def describe_topics(
+    asking: Asking, names: Sequence[str] | None = None
+) -> dict[str, TopicDescription]:
     """Describe topics; AdminError names those that do not exist.
 
-    Eligible leader replicas are included if the broker that is asked supports them.
+    Eligible leader replicas are included if the broker that is asked supports them. If `names` is
+    None, describe all topics, internal ones too, sorted by name and without eligible leader
+    replicas: one Metadata answer, which a broker keeps, costs it less than pages of a description.
     """
+    if names is None:
+        return await asking.one_broker(_describe_all)
 
     async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[TopicDescription]:
         if connection.versions.supports(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
@@ -174,7 +175,25 @@ async def _describe_by_metadata(
         topics=[MetadataRequestTopic(name=name) for name in names],
         allow_auto_topic_creation=False,
     )
+    return _described(await connection.request(request))
+
+
+async def _describe_all(connection: KafkaConnection) -> dict[str, TopicDescription]:
+    found = _described(await _metadata_of_all(connection))
+    return {name: one for name, one in sorted(found.items()) if isinstance(one, TopicDescription)}
+
+
+async def _metadata_of_all(connection: KafkaConnection) -> MetadataResponse:
+    # Version 0 has no null; in it an empty list means all topics.
+    everything: list[MetadataRequestTopic] | None = (
+        None if connection.versions.of(ApiKey.METADATA) else []
+    )
+    request = MetadataRequest(topics=everything, allow_auto_topic_creation=False)
     response: MetadataResponse = await connection.request(request)
+    return response
+
+
+def _described(response: MetadataResponse) -> Outcomes[TopicDescription]:
     described: Outcomes[TopicDescription] = {}
     for topic in response.topics:
         if topic.name is None:

@@ -20,6 +20,19 @@ async def test_topics_are_created_listed_described_and_deleted() -> None:
         assert [topic.name for topic in await admin.list_topics()] == ["b"]
 
 
+@pytest.mark.parametrize("version", [1, 12])
+async def test_all_topics_are_described_by_one_request(version: int) -> None:
+    async with FakeCluster(2) as cluster, Admin(cluster.bootstrap) as admin:
+        cluster.versions[ApiKey.METADATA] = (0, version)
+        cluster.create("b", 2)
+        cluster.create("a")
+        described = await admin.describe_topics()
+        assert [(name, len(one.partitions)) for name, one in described.items()] == [
+            ("a", 1),
+            ("b", 2),
+        ]
+
+
 async def test_what_is_refused_is_named_and_the_rest_is_done() -> None:
     async with FakeCluster() as cluster, Admin(cluster.bootstrap) as admin:
         cluster.create("a")

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from ...client.admin.admin import Admin
+from ...client.admin.cluster_types import ClusterDescription, MetadataQuorum
 from ...client.admin.config_types import ConfigEntry, ConfigResource
 from ...client.admin.group_types import GroupDescription
-from ...client.admin.topic_types import PartitionDescription, TopicDescription
+from ...client.admin.lag_types import PartitionLag
+from ...client.admin.topic_types import PartitionDescription, Reassignment, TopicDescription
 from ...client.admin.transaction_types import (
     ActiveProducer,
     TransactionDescription,
@@ -46,18 +48,28 @@ MOST_MIN_ISR: Final = 500
 
 async def sight(admin: Admin, runtime: Runtime) -> Sight:
     """Read the state of the whole cluster once."""
-    cluster, names, moving, quorum = await asyncio.gather(
-        admin.describe_cluster(include_fenced=True),
-        admin.list_topics(include_internal=True),
+    at_ms = runtime.wall_ms()
+    seen, topics, moving, controllers = await asyncio.gather(
+        cluster(admin),
+        admin.describe_topics(),
         if_known(admin.list_partition_reassignments()),
-        if_known(admin.describe_metadata_quorum()),
+        quorum(admin),
     )
-    topics = await described(admin, [one.name for one in names])
     short = [
         topic.name for topic in topics.values() if any(map(is_under_replicated, topic.partitions))
     ]
     least = await min_isr(admin, short[:MOST_MIN_ISR])
-    return Sight(runtime.wall_ms(), cluster, topics, moving or {}, quorum, least)
+    return Sight(at_ms, seen, topics, moving or {}, controllers, least)
+
+
+async def cluster(admin: Admin) -> ClusterDescription:
+    """Describe the brokers, fenced ones too."""
+    return await admin.describe_cluster(include_fenced=True)
+
+
+async def quorum(admin: Admin) -> MetadataQuorum | None:
+    """Describe the controllers; None if the cluster does not support this."""
+    return await if_known(admin.describe_metadata_quorum())
 
 
 async def described(admin: Admin, names: Iterable[str]) -> dict[str, TopicDescription]:
@@ -67,6 +79,40 @@ async def described(admin: Admin, names: Iterable[str]) -> dict[str, TopicDescri
         return await admin.describe_topics(wanted)
     except AdminError as error:
         return await admin.describe_topics([name for name in wanted if name not in error.errors])
+
+
+async def topic(admin: Admin, name: str) -> TopicDescription | None:
+    """Describe a topic; None if there is no such topic."""
+    try:
+        return (await admin.describe_topics([name]))[name]
+    except AdminError as error:
+        if error.errors[name].code in NO_TOPIC:
+            return None
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSight:
+    """A topic, the offset ranges of its first partitions, and its reassignments."""
+
+    topic: TopicDescription
+    moving: dict[TopicPartition, Reassignment]
+    starts: dict[TopicPartition, int]
+    ends: dict[TopicPartition, int]
+
+
+async def topic_with_bounds(admin: Admin, name: str, most: int) -> TopicSight | None:
+    """Describe a topic, and the offset ranges of its first `most` partitions."""
+    found = await topic(admin, name)
+    if found is None:
+        return None
+    shown = found.partitions[:most]
+    led = [TopicPartition(name, one.partition) for one in shown if one.leader_id >= 0]
+    every = [TopicPartition(name, one.partition) for one in found.partitions]
+    moving, (starts, ends) = await asyncio.gather(
+        if_known(admin.list_partition_reassignments(every)), bounds(admin, led)
+    )
+    return TopicSight(found, moving or {}, starts, ends)
 
 
 async def min_isr(admin: Admin, names: Iterable[str]) -> dict[str, int]:
@@ -82,11 +128,32 @@ async def min_isr(admin: Admin, names: Iterable[str]) -> dict[str, int]:
     }
 
 
-async def log_dirs(admin: Admin, broker_ids: Iterable[int]) -> LogDirs:
-    """Describe the log directories of brokers; leave out a broker that does not answer."""
+@dataclass(frozen=True, slots=True)
+class MovesSight:
+    """Partitions that are being reassigned, and the topics of those that are shown."""
+
+    moving: dict[TopicPartition, Reassignment]
+    topics: dict[str, TopicDescription]
+
+
+async def moves(admin: Admin, most: int) -> MovesSight:
+    """List reassignments, and describe the topics of the first `most` of them."""
+    moving = await if_known(admin.list_partition_reassignments()) or {}
+    names = dict.fromkeys(where.topic for where in sorted(moving)[:most])
+    return MovesSight(moving, await described(admin, names) if names else {})
+
+
+async def log_dirs(
+    admin: Admin, broker_ids: Iterable[int], partitions: tuple[TopicPartition, ...] | None = None
+) -> LogDirs:
+    """Describe the log directories of brokers; leave out a broker that does not answer.
+
+    The directories list the replicas of `partitions`, or all replicas if that is None.
+    """
     wanted = list(broker_ids)
     answers = await asyncio.gather(
-        *(admin.describe_log_dirs([broker_id]) for broker_id in wanted), return_exceptions=True
+        *(admin.describe_log_dirs([broker_id], partitions) for broker_id in wanted),
+        return_exceptions=True,
     )
     found = {}
     for broker_id, answer in zip(wanted, answers, strict=True):
@@ -120,13 +187,10 @@ async def partition(admin: Admin, where: TopicPartition) -> PartitionSight:
 
     If brokers do not support this (Apache Kafka's), the leader is asked for its offsets instead.
     """
-    try:
-        topic = (await admin.describe_topics([where.topic]))[where.topic]
-    except AdminError as error:
-        if error.errors[where.topic].code in NO_TOPIC:
-            return None
-        raise
-    found = [one for one in topic.partitions if one.partition == where.partition]
+    whole = await topic(admin, where.topic)
+    if whole is None:
+        return None
+    found = [one for one in whole.partitions if one.partition == where.partition]
     if not found:
         return None
     (one,) = found
@@ -160,18 +224,45 @@ async def group(admin: Admin, group_id: str) -> GroupDescription | None:
 
 
 async def lags(admin: Admin, group_ids: Iterable[str]) -> dict[str, Lags]:
-    """Read the lag of groups, a few of them at a time; leave out a group that is refused."""
-    found: dict[str, Lags] = {}
+    """Read the lag of groups; leave out a group that is refused.
+
+    Leaders are asked about all groups together, not about each.
+    """
+    committed: dict[str, dict[TopicPartition, int]] = {}
     turns = asyncio.Semaphore(GROUPS_AT_ONCE)
 
     async def one(group_id: str) -> None:
         async with turns:
-            answer = await if_known(admin.describe_group_lag(group_id))
+            answer = await if_known(admin.list_group_offsets(group_id))
         if answer is not None:
-            found[group_id] = answer
+            committed[group_id] = {where: each.offset for where, each in answer.items()}
 
     await asyncio.gather(*map(one, group_ids))
-    return found
+    found: dict[tuple[TopicPartition, int], PartitionLag | ApiError] = {}
+    for question in questions_about(committed.values()):
+        for where, answer in (await admin.describe_lag(question)).items():
+            found[where, question[where]] = answer
+    return {
+        group_id: {where: found[where, offset] for where, offset in offsets.items()}
+        for group_id, offsets in committed.items()
+    }
+
+
+def questions_about(
+    readers: Iterable[Mapping[TopicPartition, int]],
+) -> list[dict[TopicPartition, int]]:
+    """Put the offsets of readers into the fewest questions that each name a partition once."""
+    distinct: dict[TopicPartition, dict[int, None]] = {}
+    for offsets in readers:
+        for where, offset in offsets.items():
+            distinct.setdefault(where, {})[offset] = None
+    questions: list[dict[TopicPartition, int]] = []
+    for where, offsets_of_it in distinct.items():
+        for number, offset in enumerate(offsets_of_it):
+            if number == len(questions):
+                questions.append({})
+            questions[number][where] = offset
+    return questions
 
 
 async def group_with_lags(admin: Admin, group_id: str) -> tuple[GroupDescription | None, Lags]:
@@ -180,9 +271,14 @@ async def group_with_lags(admin: Admin, group_id: str) -> tuple[GroupDescription
     return found, {} if found is None else (await lags(admin, [group_id])).get(group_id, {})
 
 
-async def configs(admin: Admin, resource: ConfigResource) -> dict[str, ConfigEntry]:
-    """Return the settings of a topic, of a broker, or of all brokers."""
-    return (await admin.describe_configs([resource]))[resource]
+async def configs(admin: Admin, resource: ConfigResource) -> dict[str, ConfigEntry] | None:
+    """Return the settings of a topic, a broker, or all brokers; None if there is no such topic."""
+    try:
+        return (await admin.describe_configs([resource]))[resource]
+    except AdminError as error:
+        if [one.code for one in error.errors.values() if one.code not in NO_TOPIC]:
+            raise
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ...client.admin.cluster_types import BrokerDescription
 from ...protocol.types import TopicPartition
 from ...runtime.errors import MinikafkaError
 from ...runtime.runtime import Runtime
@@ -51,6 +52,11 @@ class Desk:
     async def sight(self) -> Sight:
         """Read the state of the cluster, or use a result that is at most SIGHT_MS old."""
         return await self.link.shared(SIGHT_MS, asking.sight, self.link.runtime)
+
+    async def brokers(self) -> tuple[BrokerDescription, ...]:
+        """Describe the brokers that are not fenced."""
+        seen = await self.link.shared(SIGHT_MS, asking.cluster)
+        return tuple(one for one in seen.brokers if not one.is_fenced)
 
 
 def desk_for(

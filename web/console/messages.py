@@ -1,13 +1,14 @@
 """The page that searches messages, and the stream of events that fills it."""
 
 from collections.abc import AsyncIterator
+from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from ...client.admin.admin import Admin
 from ...protocol.types import TopicPartition
 from ...runtime.errors import MinikafkaError
+from . import asking
 from .desk import Desk, NotThere
 from .events import event
 from .forms import filled
@@ -18,14 +19,15 @@ from .views.filters import BadFilter
 from .views.messages import MessagesView, Question, question_of
 from .views.records import MOST_BYTES
 
-MOST_SCANS = 8
+TOPIC_MS: Final = 1_000
+MOST_SCANS: Final = 8
 """The most scans at a time; one more is refused with 503."""
 
 
 async def show(desk: Desk, request: Request) -> Screen:
     """Show the form of the search; if the address holds a search, begin to scan."""
     topic: str = request.path_params["topic"]
-    found = (await desk.sight()).topics.get(topic)
+    found = await desk.link.shared(TOPIC_MS, asking.topic, topic)
     if found is None:
         raise NotThere(f"The cluster has no topic {topic}.")
     indexes = tuple(one.partition for one in found.partitions)
@@ -73,11 +75,8 @@ async def replay(desk: Desk, request: Request) -> Screen:
     where = TopicPartition(topic, request.path_params["partition"])
     offset: int = request.path_params["offset"]
 
-    async def known(admin: Admin) -> bool:
-        found = (await admin.describe_topics([topic]))[topic]
-        return any(one.partition == where.partition for one in found.partitions)
-
-    if not await desk.link.ask(known):
+    found = await desk.link.ask(lambda admin: asking.topic(admin, topic))
+    if found is None or where.partition not in [one.partition for one in found.partitions]:
         raise NotThere(f"The cluster has no partition {where.partition} of {topic}.")
     async with desk.link.consumer(**{"auto.offset.reset": "none"}) as consumer:
         consumer.assign([where])

@@ -34,6 +34,8 @@ class Screen:
     refresh_ms: int = 0
     """Milliseconds between two updates of the live part; 0 if the screen is not updated."""
     status: int = 200
+    at_ms: int | None = None
+    """When the cluster was asked, ms since the epoch; None: just now."""
     here: str = "/"
     """The path of the entry in the navigation bar that is marked as the current one."""
     more: Mapping[str, object] = field(default_factory=dict)
@@ -95,7 +97,8 @@ class Pages:
 
 
 def _names(screen: Screen, more: Mapping[str, object]) -> dict[str, Any]:
-    return {"screen": screen, "view": screen.view, **screen.more, **more}
+    names = {"screen": screen, "view": screen.view, **screen.more, **more}
+    return names if screen.at_ms is None else {**names, "at_ms": screen.at_ms}
 
 
 def _shown(value: object) -> object:

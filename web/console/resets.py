@@ -107,12 +107,10 @@ async def _rows(
     amount, time_ms = target
     committed = await admin.list_group_offsets(group_id)
     if topic:
-        found = await asking.described(admin, [topic])
-        wanted = [
-            TopicPartition(topic, one.partition)
-            for one in found[topic].partitions
-            if topic in found
-        ]
+        found = await asking.topic(admin, topic)
+        if found is None:
+            raise BadField(f"Topic: the cluster has no topic {topic}")
+        wanted = [TopicPartition(topic, one.partition) for one in found.partitions]
     else:
         wanted = list(committed)
     starts, ends = await asking.bounds(admin, wanted)

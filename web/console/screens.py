@@ -1,5 +1,6 @@
 """The screens: each reads what it needs from the cluster and passes it to its view."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Final
 
@@ -23,7 +24,7 @@ from .views.topics import MOST_PARTITIONS, topic_of, topics_of
 from .views.transactions import pins_of, transactions_of, transactions_page
 
 LOG_DIRS_MS: Final = 10_000
-BOUNDS_MS: Final = 1_000
+TOPIC_MS: Final = 1_000
 GROUPS_MS: Final = 3_000
 GROUP_MS: Final = 1_000
 REPLICAS_MS: Final = 500
@@ -37,27 +38,41 @@ async def overview(desk: Desk, request: Request) -> Screen:
         "Overview",
         overview_of(sight),
         refresh_ms=SIGHT_MS,
+        at_ms=sight.at_ms,
         more={"cluster_id": sight.cluster.cluster_id},
     )
 
 
 async def brokers(desk: Desk, request: Request) -> Screen:
     """List the brokers."""
-    sight = await desk.sight()
-    alive = [one.node_id for one in sight.cluster.brokers if not one.is_fenced]
-    view = brokers_of(sight, await log_dirs(desk, alive))
-    return Screen("brokers.html", "Brokers", view, refresh_ms=SIGHT_MS, here="/brokers")
+    asked = [one.node_id for one in await desk.brokers()]
+    sight, found = await asyncio.gather(desk.sight(), log_dirs(desk, asked))
+    return Screen(
+        "brokers.html",
+        "Brokers",
+        brokers_of(sight, found),
+        refresh_ms=SIGHT_MS,
+        at_ms=sight.at_ms,
+        here="/brokers",
+    )
 
 
 async def broker(desk: Desk, request: Request) -> Screen:
     """Show one broker."""
     node_id: int = request.path_params["broker"]
-    sight = await desk.sight()
-    alive = [one.node_id for one in sight.cluster.brokers if not one.is_fenced]
-    view = broker_of(sight, node_id, await log_dirs(desk, alive))
+    asked = [node_id for one in await desk.brokers() if one.node_id == node_id]
+    sight, found = await asyncio.gather(desk.sight(), log_dirs(desk, asked))
+    view = broker_of(sight, node_id, found)
     if view is None:
         raise NotThere(f"The cluster has no broker {node_id}.")
-    return Screen("broker.html", f"Broker {node_id}", view, refresh_ms=SIGHT_MS, here="/brokers")
+    return Screen(
+        "broker.html",
+        f"Broker {node_id}",
+        view,
+        refresh_ms=SIGHT_MS,
+        at_ms=sight.at_ms,
+        here="/brokers",
+    )
 
 
 async def topics(desk: Desk, request: Request) -> Screen:
@@ -65,20 +80,18 @@ async def topics(desk: Desk, request: Request) -> Screen:
     asked = request.query_params
     sight = await desk.sight()
     view = topics_of(sight, asked.get("q", ""), asked.get("only", ""), page_number(request))
-    return Screen("topics.html", "Topics", view, refresh_ms=SIGHT_MS, here="/topics")
+    return Screen(
+        "topics.html", "Topics", view, refresh_ms=SIGHT_MS, at_ms=sight.at_ms, here="/topics"
+    )
 
 
 async def topic(desk: Desk, request: Request) -> Screen:
     """Show one topic with its partitions."""
     name: str = request.path_params["topic"]
-    sight = await desk.sight()
-    found = sight.topics.get(name)
-    if found is None:
+    seen = await desk.link.shared(TOPIC_MS, asking.topic_with_bounds, name, MOST_PARTITIONS)
+    if seen is None:
         raise NotThere(f"The cluster has no topic {name}.")
-    led = [one.partition for one in found.partitions[:MOST_PARTITIONS] if one.leader_id >= 0]
-    partitions = tuple(TopicPartition(name, index) for index in led)
-    starts, ends = await desk.link.shared(BOUNDS_MS, asking.bounds, partitions)
-    view = topic_of(sight, name, starts, ends)
+    view = topic_of(seen.topic, seen.moving, seen.starts, seen.ends)
     return Screen("topic.html", name, view, refresh_ms=SIGHT_MS, here="/topics")
 
 
@@ -131,15 +144,14 @@ async def transactions(desk: Desk, request: Request) -> Screen:
 async def configs(desk: Desk, request: Request) -> Screen:
     """List the settings of a topic, a broker, or all brokers."""
     asked = request.query_params
-    sight = await desk.sight()
-    brokers = tuple(one.node_id for one in sight.cluster.brokers if not one.is_fenced)
+    brokers = tuple(one.node_id for one in await desk.brokers())
     owner = asked.get("of", "") or f"broker:{brokers[0] if brokers else ''}"
     resource = resource_of(owner)
-    if resource.type is ResourceType.TOPIC and resource.name not in sight.topics:
-        raise NotThere(f"The cluster has no topic {resource.name}.")
     if resource.type is ResourceType.BROKER and resource.name and int(resource.name) not in brokers:
         raise NotThere(f"The cluster has no broker {resource.name} in service.")
     entries = await desk.link.shared(GROUPS_MS, asking.configs, resource)
+    if entries is None:
+        raise NotThere(f"The cluster has no topic {resource.name}.")
     only, query = asked.get("only", "") == "changed", asked.get("q", "")
     rows = config_rows(entries, query, only_changed=only)
     changed = sum(not one.is_default for one in entries.values())
@@ -151,7 +163,7 @@ async def configs(desk: Desk, request: Request) -> Screen:
 
 async def quorum(desk: Desk, request: Request) -> Screen:
     """Show the controllers."""
-    found = (await desk.sight()).quorum
+    found = await desk.link.shared(SIGHT_MS, asking.quorum)
     if found is None:
         raise NotThere("This cluster does not tell about its controllers.")
     view = quorum_of(found, desk.link.runtime.wall_ms())
@@ -164,6 +176,12 @@ def page_number(request: Request) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 1
 
 
-async def log_dirs(desk: Desk, broker_ids: Iterable[int]) -> LogDirs:
-    """Describe the log directories of brokers; a recent result of another tab is used again."""
-    return await desk.link.shared(LOG_DIRS_MS, asking.log_dirs, tuple(broker_ids))
+async def log_dirs(
+    desk: Desk, broker_ids: Iterable[int], partitions: tuple[TopicPartition, ...] | None = None
+) -> LogDirs:
+    """Describe the log directories of brokers; a recent result of another tab is used again.
+
+    The directories list the replicas of `partitions`, or all replicas if that is None.
+    """
+    asked = tuple(broker_ids)
+    return await desk.link.shared(LOG_DIRS_MS, asking.log_dirs, asked, partitions)

@@ -18,6 +18,7 @@ from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.messages.describe_configs import ConfigSource
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.errors import ConfigError
+from minikafka.web.console.asking import questions_about
 from minikafka.web.console.views import words
 from minikafka.web.console.views.brokers import broker_of, brokers_of
 from minikafka.web.console.views.changes import BadField
@@ -31,7 +32,7 @@ from minikafka.web.console.views.groups import (
     reset_rows,
 )
 from minikafka.web.console.views.messages import LIMITS, question_of
-from minikafka.web.console.views.moves import moving_rows, plan_rows
+from minikafka.web.console.views.moves import MOST_MOVING, moving_rows, plan_rows
 from minikafka.web.console.views.overview import Level, overview_of
 from minikafka.web.console.views.pages import ROWS, page_of
 from minikafka.web.console.views.partition import (
@@ -175,12 +176,11 @@ def test_topics_in_trouble_are_found() -> None:
 
 
 def test_a_topic_shows_who_has_which_part() -> None:
-    seen = sight(topic("t", partition(0, (2, 3)), partition(1)))
-    view = topic_of(seen, "t", {WHERE: 5}, {WHERE: 25})
-    assert view is not None
+    seen = topic("t", partition(0, (2, 3)), partition(1))
+    view = topic_of(seen, [WHERE], {WHERE: 5}, {WHERE: 25})
     assert view.rows[0].replicas == ((1, "behind"), (2, "leader"), (3, "in-sync"))
     assert (view.rows[0].count, view.rows[1].count, view.count) == (20, None, None)
-    assert topic_of(seen, "other", {}, {}) is None
+    assert view.moving == (0,)
 
 
 def test_brokers_are_counted_and_lost_ones_are_shown() -> None:
@@ -363,13 +363,20 @@ def test_settings_that_differ_come_first_with_what_they_would_be() -> None:
 
 
 def test_a_plan_says_what_it_copies_and_moves_know_how_to_be_cancelled() -> None:
-    seen = sight(
-        topic("t", partition(0)),
-        moving={WHERE: Reassignment((1, 2, 3, 4), (3, 4), (1,))},
-    )
-    (row,) = moving_rows(seen)
+    seen = topic("t", partition(0))
+    move = Reassignment((1, 2, 3, 4), (3, 4), (1,))
+    (row,) = moving_rows({WHERE: move}, {"t": seen})
     assert (row.arrived, '"replicas":[1,2,3,4]' in row.cancel) == (1, True)
-    plan = plan_rows(seen, "t", (1, 2, 3), {WHERE: 100})
+    many = {TopicPartition("t", index): move for index in range(MOST_MOVING + 1)}
+    assert len(moving_rows(many, {})) == MOST_MOVING
+    plan = plan_rows(seen, {1: "a", 2: None, 3: None}, {WHERE: 100})
     assert [(one.is_moved, one.size) for one in plan] == [(False, 0)]
     with pytest.raises(ConfigError):
-        plan_rows(seen, "t", (1,), {})
+        plan_rows(seen, {1: None}, {})
+
+
+def test_leaders_are_asked_about_all_groups_together() -> None:
+    other = TopicPartition("t", 1)
+    readers = [{WHERE: 5, other: 1}, {WHERE: 7}, {WHERE: 5}, {}]
+    assert questions_about(readers) == [{WHERE: 5, other: 1}, {WHERE: 7}]
+    assert questions_about([]) == []

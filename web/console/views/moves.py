@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from ....client.admin.log_types import LogDirectory
+from ....client.admin.topic_types import Reassignment, TopicDescription
 from ....client.cli.reassignment import Placement, propose, to_json
 from ....protocol.types import TopicPartition
-from .sight import Sight
+
+MOST_MOVING: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class MovesView:
     """Reassignments and the plan, as they are shown."""
 
     moving: tuple[MoveRow, ...]
+    """At most `MOST_MOVING`."""
+    moving_count: int
     topic: str
     brokers: str
     wrong: str
@@ -61,11 +66,13 @@ class MovesView:
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
-def moving_rows(sight: Sight) -> tuple[MoveRow, ...]:
-    """List the partitions that are being reassigned."""
+def moving_rows(
+    moving: Mapping[TopicPartition, Reassignment], topics: Mapping[str, TopicDescription]
+) -> tuple[MoveRow, ...]:
+    """List the first MOST_MOVING partitions that are being reassigned."""
     rows = []
-    for where, one in sorted(sight.moving.items()):
-        topic = sight.topics.get(where.topic)
+    for where, one in sorted(moving.items())[:MOST_MOVING]:
+        topic = topics.get(where.topic)
         isr = (
             next((p.isr for p in topic.partitions if p.partition == where.partition), ())
             if topic
@@ -76,19 +83,18 @@ def moving_rows(sight: Sight) -> tuple[MoveRow, ...]:
     return tuple(rows)
 
 
-def placement_of(sight: Sight, topic: str) -> Placement:
+def placement_of(topic: TopicDescription) -> Placement:
     """Return where the replicas of a topic are."""
-    return {
-        TopicPartition(topic, one.partition): one.replicas for one in sight.topics[topic].partitions
-    }
+    return {TopicPartition(topic.name, one.partition): one.replicas for one in topic.partitions}
 
 
 def plan_rows(
-    sight: Sight, topic: str, brokers: tuple[int, ...], sizes: Mapping[TopicPartition, int]
+    topic: TopicDescription,
+    racks: Mapping[int, str | None],
+    sizes: Mapping[TopicPartition, int],
 ) -> tuple[PlanRow, ...]:
-    """Plan a topic's replicas on these brokers; ConfigError if there are too few brokers."""
-    before = placement_of(sight, topic)
-    racks = {one.node_id: one.rack for one in sight.cluster.brokers if one.node_id in brokers}
+    """Plan a topic's replicas on the brokers in `racks`; ConfigError if they are too few."""
+    before = placement_of(topic)
     after = propose(before, racks)
     return tuple(
         PlanRow(

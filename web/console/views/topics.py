@@ -1,6 +1,6 @@
 """The list of topics, and one topic with its partitions. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -110,18 +110,15 @@ MOST_PARTITIONS: Final = 1_000
 
 
 def topic_of(
-    sight: Sight,
-    name: str,
+    topic: TopicDescription,
+    moving: Iterable[TopicPartition],
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
-) -> TopicView | None:
-    """Show a topic; None if there is no such topic."""
-    topic = sight.topics.get(name)
-    if topic is None:
-        return None
+) -> TopicView:
+    """Show a topic, some of whose partitions are being reassigned."""
     rows = []
     for one in topic.partitions[:MOST_PARTITIONS]:
-        where = TopicPartition(name, one.partition)
+        where = TopicPartition(topic.name, one.partition)
         rows.append(
             PartitionRow(
                 one.partition,
@@ -134,9 +131,13 @@ def topic_of(
                 bool(one.replicas) and one.leader_id == one.replicas[0],
             )
         )
-    moving = tuple(index for topic_name, index in sight.moving if topic_name == name)
     return TopicView(
-        name, topic.topic_id, topic.is_internal, tuple(rows), len(topic.partitions), moving
+        topic.name,
+        topic.topic_id,
+        topic.is_internal,
+        tuple(rows),
+        len(topic.partitions),
+        tuple(index for _, index in moving),
     )
 
 
