@@ -1,11 +1,11 @@
-"""`minikafka generate`: files for Prometheus and Grafana, to a file or to standard output.
+"""`minikafka generate`: files to watch a cluster and to run it, to DIR, FILE or standard output.
 
 This module has the flags and writes the text. It connects to no cluster.
 """
 
 import re
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import click
@@ -13,16 +13,20 @@ import click
 from ...runtime.errors import ConfigError
 
 RUNBOOK_URL: Final = "https://minikafka.example/docs/monitoring.md"
+OPERATIONS_URL: Final = "https://minikafka.example/docs/operations.md"
 _JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 _DURATION: Final = re.compile(r"[1-9]\d{0,4}(ms|s|m|h|d)", re.ASCII)
+_PATH: Final = re.compile(r"/[A-Za-z0-9._/-]{1,200}")
+_USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 @click.group("generate")
 def generate() -> None:
-    """Write what Prometheus and Grafana need to watch a cluster.
+    """Write what a cluster is watched with, and what it is run with.
 
     \b
+    minikafka generate systemd --controllers 101=10.0.0.1 --brokers 1=10.0.0.1 --output DIR
     minikafka generate prometheus --data DIR --rules alerts.yml --output prometheus.yml
     minikafka generate alerts --output alerts.yml
     minikafka generate grafana --output minikafka.json
@@ -181,11 +185,112 @@ def grafana(output: Path | None) -> None:
     _write(dashboard(), output)
 
 
+def _path(context: click.Context, parameter: click.Parameter, value: str) -> PurePosixPath:
+    if not _PATH.fullmatch(value) or ".." in value:
+        why = "must be an absolute path of letters, digits and . _ - / without .."
+        raise click.BadParameter(why)
+    return PurePosixPath(value)
+
+
+def _user(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not _USER.fullmatch(value):
+        raise click.BadParameter("must be a user's name: small letters, digits, _ and -")
+    return value
+
+
+@generate.command()
+@click.option(
+    "--controllers",
+    required=True,
+    metavar="ID=HOST[:PORT],...",
+    help="One, three or five controllers and their hosts. [default port: 9093]",
+)
+@click.option(
+    "--brokers",
+    required=True,
+    metavar="ID=HOST[:PORT],...",
+    help="The brokers and their hosts; a host is a rack. [default port: 9092]",
+)
+@click.option(
+    "--prefix",
+    default="/opt/minikafka",
+    show_default=True,
+    callback=_path,
+    help="The Python environment on the hosts, with bin/minikafka-broker in it.",
+)
+@click.option(
+    "--config-dir",
+    default="/etc/minikafka",
+    show_default=True,
+    callback=_path,
+    help="Where properties files go on the hosts.",
+)
+@click.option(
+    "--data-dir",
+    default="/var/lib/minikafka",
+    show_default=True,
+    callback=_path,
+    help="Where the daemons keep their data on the hosts.",
+)
+@click.option(
+    "--user", default="minikafka", show_default=True, callback=_user, help="Who runs the daemons."
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(1, 65_535),
+    help="Serve metrics at this port of the host, other daemons at those after it.",
+)
+@click.option(
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The directory to write: a folder per host.",
+)
+def systemd(
+    controllers: str,
+    brokers: str,
+    prefix: PurePosixPath,
+    config_dir: PurePosixPath,
+    data_dir: PurePosixPath,
+    user: str,
+    metrics_port: int | None,
+    output: Path,
+) -> None:
+    """Write units of systemd and properties for hosts, and a script that installs them.
+
+    Copy each host's folder to it and run its install.sh there as root. What an earlier call has
+    written is replaced.
+
+    \b
+    minikafka generate systemd --output hosts \\
+        --controllers 101=10.0.0.1,102=10.0.0.2,103=10.0.0.3 \\
+        --brokers 1=10.0.0.1,2=10.0.0.2,3=10.0.0.3
+    """
+    from .hosts import parse_members
+    from .systemd import Installation, files
+
+    members = parse_members(controllers, brokers, data_dir, metrics_port)
+    there = Installation(prefix, config_dir, data_dir, user, OPERATIONS_URL)
+    _write_all(files(members, there), output)
+
+
 def _write(text: str, output: Path | None) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
     try:
         output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError("output", str(output), f"cannot be written: {error.strerror}") from error
+
+
+def _write_all(files: Iterable[tuple[PurePosixPath, str]], output: Path) -> None:
+    """Write files below the directory; scripts may be executed."""
+    try:
+        for path, text in files:
+            (output / path).parent.mkdir(parents=True, exist_ok=True)
+            _write(text, output / path)
+            if path.suffix == ".sh":
+                (output / path).chmod(0o755)
     except OSError as error:
         raise ConfigError("output", str(output), f"cannot be written: {error.strerror}") from error
