@@ -29,6 +29,8 @@ COMMANDS = {
     "log-dirs": "Describe the directories of brokers.",
     "reassign-partitions": "Move copies of partitions to other brokers.",
     "leader-election": "Elect preferred leaders, or unclean ones where none is left.",
+    "cluster": "Print a cluster's id and endpoints, or unregister a broker.",
+    "broker-api-versions": "Print which APIs brokers serve, in which versions.",
     "metadata-quorum": "Describe the quorum of controllers.",
     "features": "Describe and change the levels of features.",
     "dump-log": "Print log segments, indexes, snapshots and checkpoints from disk.",

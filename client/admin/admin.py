@@ -99,6 +99,7 @@ class Admin:
 
     describe_cluster = asked(cluster.describe_cluster)
     unregister_broker = asked(cluster.unregister_broker)
+    describe_api_versions = asked(cluster.describe_api_versions)
     describe_features = asked(cluster.describe_features)
     update_features = asked(cluster.update_features)
     describe_metadata_quorum = asked(quorum.describe_metadata_quorum)

@@ -1,9 +1,10 @@
-"""The cluster as a whole: its brokers, and the features that it runs.
+"""The cluster as a whole: its brokers, the APIs they serve, and the features that it runs.
 
 Knows the messages and their versions.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Mapping
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ApiError, ErrorCode
@@ -20,7 +21,8 @@ from ...protocol.messages.update_features import (
     UpdateFeaturesResponse,
     UpgradeType,
 )
-from ..errors import AdminError, UnsupportedVersion
+from ...protocol.schema import Versions
+from ..errors import AdminError, RequestTimedOut, UnsupportedVersion
 from ..net.connection import SOFTWARE_NAME, SOFTWARE_VERSION, KafkaConnection
 from ..outcomes import error_of, raise_for
 from .asking import Asking
@@ -78,15 +80,45 @@ async def unregister_broker(asking: Asking, broker_id: int) -> None:
     await asking.one_broker(ask)
 
 
+async def describe_api_versions(
+    asking: Asking, broker_ids: Iterable[int]
+) -> dict[int, dict[int, Versions] | ApiError]:
+    """Return which versions of each API these brokers serve, by broker and API key.
+
+    Instead of its versions, a broker has REQUEST_TIMED_OUT with the reason if it did not answer
+    within default_api_timeout_ms.
+    """
+
+    async def ask(connection: KafkaConnection) -> dict[int, Versions]:
+        response = await _api_versions(asking, connection)
+        return {
+            one.api_key: Versions(one.min_version, one.max_version) for one in response.api_keys
+        }
+
+    async def one(broker_id: int) -> dict[int, Versions] | ApiError:
+        try:
+            return await asking.one_broker(ask, broker_id)
+        except RequestTimedOut as error:
+            return ApiError(ErrorCode.REQUEST_TIMED_OUT, str(error))
+
+    wanted = list(broker_ids)
+    return dict(zip(wanted, await asyncio.gather(*map(one, wanted)), strict=True))
+
+
+async def _api_versions(asking: Asking, connection: KafkaConnection) -> ApiVersionsResponse:
+    request = ApiVersionsRequest(
+        client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+    )
+    response: ApiVersionsResponse = await asking.request(connection, request)
+    raise_for(response.error_code)
+    return response
+
+
 async def describe_features(asking: Asking) -> FeatureMetadata:
     """Return the features' levels: those finalised in the cluster, and those a broker supports."""
 
     async def ask(connection: KafkaConnection) -> FeatureMetadata:
-        request = ApiVersionsRequest(
-            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
-        )
-        response: ApiVersionsResponse = await asking.request(connection, request)
-        raise_for(response.error_code)
+        response = await _api_versions(asking, connection)
         epoch = response.finalized_features_epoch
         return FeatureMetadata(
             {one.name: one.max_version_level for one in response.finalized_features},

@@ -31,6 +31,7 @@ class Admin(SyncClient[aio.Admin]):
 
     describe_cluster = waited(aio.Admin.describe_cluster)
     unregister_broker = waited(aio.Admin.unregister_broker)
+    describe_api_versions = waited(aio.Admin.describe_api_versions)
     describe_features = waited(aio.Admin.describe_features)
     update_features = waited(aio.Admin.update_features)
     describe_metadata_quorum = waited(aio.Admin.describe_metadata_quorum)

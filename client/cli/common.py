@@ -15,10 +15,11 @@ from click.core import ParameterSource
 from ...protocol.errors import ApiError
 from ...runtime.config import apply_overrides, parse_properties
 from ...runtime.errors import ConfigError, MinikafkaError
-from ..errors import AdminError
+from ..errors import AdminError, ClientError
 
 if TYPE_CHECKING:
     from ..admin.admin import Admin
+    from ..admin.cluster_types import MetadataQuorum
 
 INTERRUPTED = 130
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,6 +45,29 @@ def bootstrap_option(*old: str, required: bool = True) -> Callable[[F], F]:
 
 
 bootstrap_server = bootstrap_option("--broker-list")
+
+
+def controllers_option(*short: str) -> Callable[[F], F]:
+    """Declare `--bootstrap-controller`, for tools that can ask the controllers themselves."""
+    return click.option(
+        "--bootstrap-controller",
+        *short,
+        "controllers",
+        metavar="HOST:PORT,...",
+        help="Controllers to ask, as HOST:PORT,...",
+    )
+
+
+def one_end(bootstrap: str | None, controllers: str | None) -> str | None:
+    """Return the brokers to ask, or None if controllers are asked; UsageError unless just one is.
+
+    Brokers that only the environment names give way to controllers.
+    """
+    if controllers is not None and is_from_environment("bootstrap"):
+        bootstrap = None
+    if (bootstrap is None) == (controllers is None):
+        raise click.UsageError("needs either --bootstrap-server or --bootstrap-controller")
+    return bootstrap
 
 
 def is_from_environment(parameter: str) -> bool:
@@ -175,6 +199,35 @@ async def with_admin(
         why = str(error)
     say(f"{complaint}: {why}")
     return 1
+
+
+async def ask_controllers(
+    settings: Mapping[str, str],
+    servers: str,
+    show: "Callable[[str, MetadataQuorum], int]",
+    complaint: str,
+) -> int:
+    """Ask the controllers for the cluster's id and its quorum, and return what `show` returns.
+
+    If none of `servers` answers, print `complaint` and why, and return 1.
+    """
+    from ...runtime.runtime import SystemRuntime
+    from ..admin.controllers import describe_quorum
+    from ..config import AdminConfig, configured
+    from ..net.address import Address
+
+    addresses = [Address.parse(server.strip()) for server in servers.split(",") if server.strip()]
+    config = configured(AdminConfig, [str(address) for address in addresses], dict(settings))
+    try:
+        cluster_id, quorum = await describe_quorum(
+            SystemRuntime(config.client_id),
+            addresses,
+            timeout_ms=min(config.request_timeout_ms, config.bootstrap_timeout_ms),
+        )
+    except ClientError as error:
+        say(f"{complaint}: {error}")
+        return 1
+    return show(cluster_id, quorum)
 
 
 def refusal(error: ApiError) -> str:

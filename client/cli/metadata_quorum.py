@@ -5,6 +5,7 @@ controllers themselves, which works even if no broker is up.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,13 @@ import click
 
 from ..admin.cluster_types import MetadataQuorum, QuorumReplica
 from .common import (
+    ask_controllers,
     bootstrap_option,
     client_settings,
     command_config,
-    is_from_environment,
+    controllers_option,
+    one_end,
     run,
-    say,
     table,
     with_admin,
 )
@@ -41,12 +43,7 @@ HEADERS = [
 
 @click.command()
 @bootstrap_option(required=False)
-@click.option(
-    "--bootstrap-controller",
-    "controllers",
-    metavar="HOST:PORT,...",
-    help="Controllers to ask, as HOST:PORT,...",
-)
+@controllers_option()
 @command_config()
 @click.option("--status", is_flag=True, help="Print the leader, the voters and their lag.")
 @click.option("--replication", is_flag=True, help="Print the log end and the lag of each replica.")
@@ -65,10 +62,7 @@ def metadata_quorum(
     minikafka metadata-quorum --bootstrap-server localhost:9092 describe --status
     minikafka metadata-quorum --bootstrap-controller localhost:9095 describe --replication
     """
-    if controllers is not None and is_from_environment("bootstrap"):
-        bootstrap = None
-    if (bootstrap is None) == (controllers is None):
-        raise click.UsageError("needs either --bootstrap-server or --bootstrap-controller")
+    bootstrap = one_end(bootstrap, controllers)
     if flags["status"] == flags["replication"]:
         raise click.UsageError("describe needs either --status or --replication")
     if flags["status"] and flags["human_readable"]:
@@ -77,7 +71,8 @@ def metadata_quorum(
     if controllers is None:
         run(_ask_broker(settings, flags))
     else:
-        run(_ask_controllers(settings, controllers, flags))
+        show = partial(_show, flags=flags)
+        run(ask_controllers(settings, controllers, show, COMPLAINT))
 
 
 async def _ask_broker(settings: Mapping[str, str], flags: Mapping[str, bool]) -> int:
@@ -87,29 +82,6 @@ async def _ask_broker(settings: Mapping[str, str], flags: Mapping[str, bool]) ->
         return _show(cluster_id, quorum, flags)
 
     return await with_admin(settings, describe, COMPLAINT)
-
-
-async def _ask_controllers(
-    settings: Mapping[str, str], servers: str, flags: Mapping[str, bool]
-) -> int:
-    from ...runtime.runtime import SystemRuntime
-    from ..admin.controllers import describe_quorum
-    from ..config import AdminConfig, configured
-    from ..errors import ClientError
-    from ..net.address import Address
-
-    addresses = [Address.parse(server.strip()) for server in servers.split(",") if server.strip()]
-    config = configured(AdminConfig, [str(address) for address in addresses], dict(settings))
-    try:
-        cluster_id, quorum = await describe_quorum(
-            SystemRuntime("metadata-quorum"),
-            addresses,
-            timeout_ms=min(config.request_timeout_ms, config.bootstrap_timeout_ms),
-        )
-    except ClientError as error:
-        say(f"{COMPLAINT}: {error}")
-        return 1
-    return _show(cluster_id, quorum, flags)
 
 
 def _show(cluster_id: str, quorum: MetadataQuorum, flags: Mapping[str, bool]) -> int:

@@ -240,6 +240,18 @@ async def test_features_are_updated_once_the_controller_is_found(serve: Serve) -
         assert [one.validate_only for one in cluster.sent(ApiKey.UPDATE_FEATURES)] == [True, True]
 
 
+async def test_a_broker_that_does_not_tell_its_versions_spoils_no_other() -> None:
+    async with (
+        FakeCluster() as cluster,
+        Admin(cluster.bootstrap, default_api_timeout_ms=1000) as admin,
+    ):
+        found = await admin.describe_api_versions([1, 77])
+    assert isinstance(found[1], dict)
+    assert found[1][ApiKey.METADATA].last > 0
+    assert isinstance(found[77], ApiError)
+    assert found[77].code is ErrorCode.REQUEST_TIMED_OUT
+
+
 async def test_a_broker_is_unregistered_once_the_controller_is_found(serve: Serve) -> None:
     away = ub.UnregisterBrokerResponse(error_code=ErrorCode.NOT_CONTROLLER)
     unknown = ub.UnregisterBrokerResponse(

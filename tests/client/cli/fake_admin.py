@@ -22,6 +22,7 @@ from minikafka.client.errors import AdminError
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.messages.describe_configs import ConfigSource, ResourceType
 from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation
+from minikafka.protocol.schema import Versions
 from minikafka.protocol.types import TopicPartition
 
 
@@ -38,6 +39,8 @@ class FakeAdmin:
         self.refused: dict[str, ApiError] = {}
         self.quorum: MetadataQuorum | ApiError = ApiError(ErrorCode.NOT_CONTROLLER)
         self.features = FeatureMetadata({}, {})
+        self.fenced: list[int] = []
+        self.apis: dict[int, dict[int, Versions] | ApiError] = {}
         self.settings: Mapping[str, str] = {}
 
     def from_config(self, settings: Mapping[str, str]) -> Self:
@@ -50,8 +53,23 @@ class FakeAdmin:
     async def __aexit__(self, *error: object) -> None: ...
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
-        brokers = [BrokerDescription(i, "h", 9092 + i, rack) for i, rack in self.racks.items()]
+        brokers = [
+            BrokerDescription(i, "h", 9092 + i, rack, i in self.fenced)
+            for i, rack in self.racks.items()
+            if include_fenced or i not in self.fenced
+        ]
         return ClusterDescription("a-cluster", 1, tuple(brokers))
+
+    async def describe_api_versions(
+        self, broker_ids: Iterable[int]
+    ) -> dict[int, dict[int, Versions] | ApiError]:
+        return {broker: self.apis[broker] for broker in broker_ids}
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        self.asked.append(("unregister", broker_id))
+        if broker_id not in self.racks:
+            why = f"Broker ID {broker_id} is not currently registered"
+            raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, why)
 
     async def list_topics(self) -> list[TopicListing]:
         names = sorted({partition.topic: None for partition in self.placement})

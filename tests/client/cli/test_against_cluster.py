@@ -269,6 +269,38 @@ def test_metadata_quorum(minikafka: Minikafka, cluster: LocalCluster) -> None:
             assert done.stdout.splitlines()[:2] == status.splitlines()[:2]
 
 
+def test_cluster(minikafka: Minikafka, cluster: LocalCluster) -> None:
+    whole, _ = minikafka("cluster", "cluster-id")
+    assert re.fullmatch(r"Cluster ID: [\w-]{22}\n", whole)
+    head, *brokers = minikafka("cluster", "list-endpoints")[0].splitlines()
+    assert head.split() == ["ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"]
+    assert [line.split()[0] for line in brokers] == ["1", "2", "3"]
+    (controller,) = cluster.layout.controllers
+    told = ["cluster", "--bootstrap-controller", controller.address]
+    for action, shown in (
+        ("cluster-id", whole.split()),
+        ("list-endpoints", ["3001", *controller.address.split(":"), "null", "controller"]),
+    ):
+        command = [sys.executable, "-c", CODE, *told, action]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines()[-1].split() == shown
+    _, err = minikafka("cluster", "unregister", "--id", 7, code=1)
+    assert "Broker ID 7 is not currently registered" in err
+
+
+def test_api_versions(minikafka: Minikafka) -> None:
+    """Whatever a broker serves, a client of the same version can use."""
+    out, err = minikafka("broker-api-versions")
+    assert err == ""
+    assert [line.split(" ", 1)[1] for line in out.splitlines() if line.endswith(" -> (")] == [
+        f"(id: {broker} rack: null isFenced: false) -> (" for broker in (1, 2, 3)
+    ]
+    assert out.count("\tMetadata(3): 0 to 13 [usable: 13],\n") == 3
+    assert "unusable" not in out
+    assert "UNKNOWN" not in out
+
+
 def test_features(minikafka: Minikafka) -> None:
     out, _ = minikafka("features", "describe")
     elr, groups, _kraft, metadata, _share, _streams, transactions = out.splitlines()
