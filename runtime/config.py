@@ -4,8 +4,8 @@ From this declaration come the parsing of properties files and overrides, the bo
 DescribeConfigs and docs/config.md. This module never decides what a setting means, and opens
 nothing.
 
-A field's type is one of int, float, bool, str and tuple[str, ...], or one of these or None; an
-empty value then is None. A class may define `check(self)` for rules across fields.
+A field's type is int, float, bool, str or tuple[str, ...]. It may also be one of these `| None`;
+then an empty value is None. A class may define `check(self)` for rules across fields.
 """
 
 import dataclasses
@@ -104,7 +104,7 @@ class Setting:
                     raise ConfigError(key, shown, f"must be one of {', '.join(self.choices)}")
 
     def _check_bounds(self, value: float, key: str, shown: str) -> None:
-        """Raise ConfigError if it is out of bounds, not finite, or an int beyond 64 bits."""
+        """Raise ConfigError if the value is out of bounds, not finite, or an int beyond 64 bits."""
         least, most = self.at_least, self.at_most
         if self.type is int:
             least = INT64_MIN if least is None else least

@@ -36,7 +36,7 @@ class LogLevels:
         self._logger(name).setLevel(LEVELS[level])
 
     def unset(self, name: str) -> None:
-        """Remove an existing logger's own level: its package's level applies. Not for the root."""
+        """Remove a logger's own level, so that its package's level applies; not for the root."""
         self._logger(name).setLevel(logging.NOTSET)
 
     def _logger(self, name: str) -> logging.Logger:

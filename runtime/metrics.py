@@ -29,7 +29,8 @@ class Kind(StrEnum):
 
 
 Sample = tuple[str, float]
-"""The end of the sample's name (a suffix, labels in braces, both or nothing), and the value."""
+"""The part of a sample's line after the family's name (a suffix, labels, both or nothing), and its
+value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,8 +43,8 @@ class Family:
     help: str
     """One sentence, in one line."""
     samples: Iterable[Sample]
-    """Read once, in slices between which the process does other work: where it walks over
-    something that may change, it walks over a copy of the references."""
+    """The samples, iterated over once, in slices between which other work runs. An iterable over a
+    collection that may change meanwhile must therefore use a copy of it."""
 
 
 Collector = Callable[[], Iterable[Family]]

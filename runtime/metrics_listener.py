@@ -1,10 +1,10 @@
 """Serves a daemon's metrics and health over HTTP: GET /metrics, /health/live and /health/ready.
 
 This module has the listener, its few connections and the measuring of the event loop's delay. Each
-connection serves one request. Metrics are made slice by slice: in one turn of the event loop one
-slice for all connections together, and the next slice of a connection only when its last one was
-sent, so that a slow reader holds one slice in memory. h11 handles HTTP. Nothing here knows brokers
-or controllers.
+connection serves one request. Metrics are made in slices, one in each turn of the event loop for
+all connections together. A connection's next slice is made only when its last one has been sent, so
+that a slow reader costs the memory of one slice. h11 handles HTTP. Nothing here knows brokers or
+controllers.
 """
 
 import asyncio

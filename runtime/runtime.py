@@ -54,7 +54,7 @@ class Runtime(Protocol):
         """
 
     def monotonic_us(self) -> int:
-        """Return microseconds on that clock, to measure durations, never for deadlines."""
+        """Return microseconds on the clock of `monotonic_ms`, for durations and not deadlines."""
 
     def wall_ms(self) -> int:
         """Return milliseconds since the epoch: for timestamps and retention, never deadlines."""
@@ -86,7 +86,7 @@ class SystemRuntime:
         return time.clock_gettime_ns(_CLOCK) // 1_000_000
 
     def monotonic_us(self) -> int:
-        """Return microseconds on that clock."""
+        """Return microseconds on the clock of `monotonic_ms`."""
         return time.clock_gettime_ns(_CLOCK) // 1_000
 
     def wall_ms(self) -> int:
