@@ -11,7 +11,7 @@ from ..types import Buffer
 from .packing import NodeId, Offset, dumps, from_plain, loads, packed, to_plain
 
 DATAGRAM_BYTES_MAX: Final = 512
-"""The most bytes of a heartbeat; usual are about 90. A larger datagram is refused."""
+"""The most bytes of a heartbeat; a usual one has about 90. A larger datagram is refused."""
 
 _MARK: Final = "mk-heartbeat"
 

@@ -323,7 +323,8 @@ class LogEnd:
     topic_id: bytes
     partition: Index
     leader_epoch: Epoch
-    """The partition's epoch, which has no leader; the log does not change before the next one."""
+    """The present leader epoch, in which the partition has no leader: no replica's log changes in
+    it."""
     last_epoch: Epoch
     """Leader epoch of the last record, even if it was deleted; -1 if the replica knows none."""
     log_end_offset: Offset
