@@ -6,9 +6,9 @@
     meta.properties       version=1, cluster.id=, node.id=, directory.id=
     .kafka_cleanshutdown  {"version":0,"brokerEpoch":N}
 
-Text in, values out: nothing here touches a file. A checkpoint that is empty, torn or wrong, by one
-digit too, reads as None, and the caller goes on with the safest value. A checkpoint without our row
-was written by Kafka or by an earlier version, and is believed unchecked.
+Text in, values out: nothing here touches a file. A checkpoint that is empty, torn or wrong, even in
+one digit, is decoded as None, and the caller continues with the safest value. A checkpoint without
+our row was written by Kafka or by an earlier version, and is believed unchecked.
 """
 
 import json

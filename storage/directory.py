@@ -274,7 +274,7 @@ class LogDirectory:
         await self._points.write(self._stable_points)
 
     def _committed(self) -> dict[TopicPartition, int]:
-        """Return high watermarks, none above what is durable if a cut may not be stable."""
+        """Return high watermarks, lowered to what is durable if a cut may not be stable."""
         marks = dict(self.high_watermarks)
         for partition, owner in self.logs.items():
             is_unsure = owner.durability.may_be_uncut

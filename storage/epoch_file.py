@@ -22,7 +22,7 @@ class EpochFile:
     ) -> None:
         """Keep `epochs` in the log's file.
 
-        `is_written`: the file on disk holds exactly `epochs`.
+        `is_written` is True if the file on disk holds exactly `epochs`.
         """
         self._files = files
         self._segments = segments

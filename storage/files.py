@@ -205,7 +205,7 @@ class Files:
             written += more
 
     def cut_back(self, file: File | None, size: int) -> None:
-        """Truncate a file after a failed write, and ignore an error of that."""
+        """Truncate a file after a failed write; an error of the truncation is ignored."""
         if file is not None:
             with suppress(OSError):
                 file.truncate(size)

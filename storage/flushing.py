@@ -21,15 +21,12 @@ log = logging.getLogger(__name__)
 
 
 class SharedFlush:
-    """Runs the flushes of one log: at most one at a time, and one that waits."""
+    """Runs the flushes of one log: at most one runs, and at most one waits to run next."""
 
     __slots__ = ("_next", "_now", "_work")
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Keep `work`, which makes stable what was written before it began.
-
-        It never runs twice at once.
-        """
+        """`work` makes stable what was written before it began; it never runs twice at once."""
         self._work = work
         self._now: asyncio.Future[None] | None = None
         self._next: asyncio.Future[None] | None = None

@@ -6,8 +6,9 @@ with the first file, as a rule at the first append. Segment files are opened whe
 `Files` may close them again. Code that only reads is given the log's `reader`; its `durability`
 knows how much of the log is on stable storage.
 
-Order of writing: partition.metadata, then the leader-epoch entry, then an epoch's first batch; a
-producer snapshot at each roll. Recovery does not trust what was not flushed: see recovery.py.
+Files are written in this order: partition.metadata, then the leader-epoch entry, then an epoch's
+first batch. A producer snapshot is written at each roll. Recovery does not trust what was not
+flushed: see recovery.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -334,8 +335,9 @@ class Log:
 def _base_for(header: BatchHeader, end: int) -> int:
     """Return the base offset of the new segment that begins with this batch.
 
-    It is the end of the log even if a gap follows, because recovery takes a hole between segments
-    for a loss. Only after a gap too wide for relative offsets is it the batch's own.
+    This is the end of the log even if the batch begins later, because recovery takes offsets that
+    are missing between segments for lost. Only if the gap is too wide for relative offsets, it is
+    the batch's own base offset.
     """
     return end if header.last_offset - end <= MAX_RELATIVE else header.base_offset
 

@@ -120,7 +120,7 @@ async def _start_for(
 async def _in_batch(
     runtime: Runtime, batch: memoryview, timestamp: int, start: int
 ) -> tuple[int, int] | None:
-    """Return timestamp and offset of its first record at or after both bounds, if any."""
+    """Return timestamp and offset of the batch's first record at or after both bounds, or None."""
     try:
         return find(batch, timestamp, start, OPENED_AT_ONCE)
     except ExpandsTooFar:

@@ -44,7 +44,8 @@ class ProducerSnapshots:
         """Write the snapshot that the next opening begins with, and cut `state` to it.
 
         The log is being closed. The snapshot is as of the offset below which all changes are
-        settled: it cannot say that a marker may yet be cut off, so such a marker must be replayed.
+        settled: a snapshot cannot state that a marker may still be cut off, so such a marker must
+        be replayed.
         """
         settled = state.first_unsettled(end_offset)
         self.remove_above(settled)
@@ -52,7 +53,10 @@ class ProducerSnapshots:
             self.save(state, settled)
 
     def newest(self, at_most: int, now_ms: int) -> tuple[int, ProducerState]:
-        """Return offset and state of the newest readable snapshot up to `at_most`; else -1."""
+        """Return offset and state of the newest readable snapshot up to `at_most`.
+
+        Return -1 and no producers if there is none.
+        """
         for at in reversed(self.offsets()):
             if at <= at_most and (data := self._files.read_small(self._path(at))) is not None:
                 state = decode_producers(data, now_ms)

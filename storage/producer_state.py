@@ -79,7 +79,7 @@ class Producer:
         """First offset of the open transaction; -1 if none is open."""
 
     def copy(self) -> "Producer":
-        """Copy the state, but share the list of batches, which later batches of this epoch join."""
+        """Copy the state; both share the list of batches, to which later ones are added."""
         copied = Producer(self.epoch, self.last_seen_ms, self.since)
         copied.batches = self.batches
         copied.is_from_snapshot = self.is_from_snapshot
@@ -221,7 +221,7 @@ class ProducerState:
         return None if producer is None else _refuse_sequence(producer, header)
 
     def check_epoch(self, producer_id: int, epoch: int) -> ErrorCode:
-        """Return the error of a coordinator's batch for this producer; it has no sequence."""
+        """Return the error of a coordinator's batch, which has no sequence, or NONE."""
         producer = self._producers.get(producer_id)
         is_old = producer is not None and epoch < producer.epoch
         return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else ErrorCode.NONE

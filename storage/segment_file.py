@@ -1,7 +1,7 @@
 """The file of one segment: opened when needed, and closed when too many files are open.
 
-Knows from which position on all bytes were written by this process. Bytes are never checked here:
-log_reader.py does that.
+This module records from which position on all bytes were written by this process. Bytes are never
+checked here: log_reader.py does that.
 """
 
 from ..runtime.fs import File

@@ -39,8 +39,8 @@ from .transaction_walk import TransactionWalk
 
 WINDOW = 1 << 20
 MAX_ROUNDS = 64
-"""The most rounds remembered. Beyond this the oldest is dropped: its broker ended without
-`forget`."""
+"""The most rounds remembered. Beyond this the oldest is dropped, because its broker has ended
+without `forget`."""
 
 
 @dataclass(frozen=True, slots=True)
