@@ -64,7 +64,7 @@ class Handovers:
             self._elect(self._leases.on_given_up(broker_id))
 
     def on_applied(self, broker_id: int, offset: int) -> None:
-        """Elect where the broker has now applied the metadata that ended its lead."""
+        """Elect leaders where this broker has applied the metadata that ended its leadership."""
         if self._leases is not None:
             self._elect(self._leases.on_applied(broker_id, offset))
 

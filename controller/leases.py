@@ -33,8 +33,8 @@ from ..protocol.control.image import BrokerRegistration
 
 ABSENT_MS: Final = 200
 """Milliseconds after which an unfenced broker that has not connected to a new controller is probed.
-A live broker answers, so this delay only spares probes; the whole session is for brokers that do
-not answer."""
+So short a delay is safe, because a live broker answers the probe; one that does not answer keeps
+its lease for the whole session."""
 AHEAD_MAX: Final = 1000
 """The most by which a sequence number may jump; a datagram beyond that is ignored for a session."""
 OWN_STALL_MS: Final = 250

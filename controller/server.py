@@ -50,7 +50,7 @@ class ControllerServer:
         quorum: RaftQuorum,
         on_failed: Callable[[str], None],
     ) -> None:
-        """Use `start`."""
+        """Called by `start` alone, which also opens what this object runs."""
         self.runtime = runtime
         self.config = config
         events = Events(

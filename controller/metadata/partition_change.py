@@ -210,7 +210,7 @@ class PartitionChange:
         return Elected(NO_LEADER, electing=old.electing or elected.is_unclean)
 
     def _last_known_are_back(self) -> bool:
-        """True if all replicas that may hold all committed records are back: one of them does."""
+        """True if all last known replicas are back, one of which has all committed records."""
         known = self._known()
         return bool(known) and all(map(self._may_lead, known)) and not self.copy_is_away
 

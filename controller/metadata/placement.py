@@ -64,7 +64,8 @@ class Spread:
         self._count = Count()
         self._in_rack: dict[str | int, int] = {}
         self._behind: dict[tuple[int, int], int] = {}
-        """The number of partitions with this (leader, first follower); the follower succeeds."""
+        """The number of partitions with this (leader, first follower); that follower would lead
+        next."""
         for state in partitions:
             self._note(state.replicas)
 

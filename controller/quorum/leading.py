@@ -36,14 +36,15 @@ class Progress:
 
     key: VoterKey
     heard_ms: int
-    """The time from which its silence counts: of its last fetch, or when we became leader."""
+    """The time of the follower's last fetch, or when we became leader; its silence counts from
+    then."""
     end_offset: int = -1
     fetched_ms: int = -1
     caught_up_ms: int = -1
     end_at_fetch: int = 0
-    """The stable end of our log at its last fetch."""
+    """The stable end of our log at the follower's last fetch."""
     contact_ms: int = -1
-    """The time when we sent the newest message that it has answered in this epoch."""
+    """The time when we sent the newest message that the follower has answered in this epoch."""
     tell_at_ms: int | None = None
     """The time to announce (again) that we lead. It is None if no announcement is due."""
     told_ms: int = -1

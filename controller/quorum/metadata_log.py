@@ -40,7 +40,7 @@ class MetadataLog:
     """The metadata log with its snapshots and the file `stable-end`, in one directory."""
 
     def __init__(self, runtime: Runtime, files: Files) -> None:
-        """Use `open`."""
+        """Called by `open` alone, which then loads the log."""
         self._runtime = runtime
         self.directory = directory_in(files)
         self.files = files

@@ -75,7 +75,7 @@ class RaftQuorum:
         node: QuorumNode,
         endpoints: Mapping[int, Endpoint],
     ) -> None:
-        """Use `open`."""
+        """Called by `open` alone, which restores the node first."""
         self.node = node
         self.is_leader = False
         self.high_watermark = node.standing.high_watermark
