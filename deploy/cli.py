@@ -37,7 +37,7 @@ COMMANDS = {
     "producer-perf-test": "Measure producing.",
     "consumer-perf-test": "Measure consuming.",
 }
-"""Each command and its line of help. The module and the function have the command's name."""
+"""The line of help of each command. A command's module and function have the command's name."""
 ELSEWHERE = {
     "up": "minikafka.deploy.up",
     "console": "minikafka.web.console.command",

@@ -1,4 +1,4 @@
-"""The console of a local cluster: a process that ends with whoever started it, whatever happens."""
+"""The console of a local cluster: a process that ends with the process that started it."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ class ConsoleProcess:
 
     @classmethod
     def start(cls, bootstrap: str, port: int) -> "ConsoleProcess":
-        """Start it and wait until it listens; DaemonFailed where it ends instead."""
+        """Start the console and wait until it listens; DaemonFailed if it ends before."""
         command = [sys.executable, "-m", "minikafka", "console", "--until-input-ends"]
         command += ["--bootstrap-server", bootstrap, "--port", str(port)]
         # It reads its input to the end, which comes when we close it, or are killed.
@@ -38,7 +38,7 @@ class ConsoleProcess:
         return one
 
     def stop(self) -> None:
-        """End it, and wait until it has ended."""
+        """End the console, and wait until its process has ended."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:

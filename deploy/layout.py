@@ -35,7 +35,7 @@ class Node:
     port: int
     directory: Path
     metrics: str | None = None
-    """The address, as HOST:PORT, at which it serves its metrics."""
+    """The HOST:PORT at which the daemon serves its metrics."""
 
     @property
     def name(self) -> str:

@@ -265,7 +265,7 @@ class LocalCluster:
         return self._load_probe()(node.host, node.port, PROBE_SECONDS)
 
     def _load_probe(self) -> Probe:
-        """Return the probe; its first use imports the codec while the nursery imports, too."""
+        """Return the probe; it is imported here, at the same time as the nursery's imports."""
         if self._probe is None:
             from .probe import unfenced_brokers
 

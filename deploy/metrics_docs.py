@@ -32,7 +32,7 @@ _LABEL: Final = re.compile(r'(\w+)="')
 
 @dataclass(slots=True)
 class Metric:
-    """One family of metrics, as a daemon reported it."""
+    """One metric family, as a daemon reported it."""
 
     help: str
     kind: str = ""

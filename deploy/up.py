@@ -73,9 +73,9 @@ def up(
 ) -> None:
     """Run a local cluster of real processes in the foreground.
 
-    Prints `ready bootstrap.servers=HOST:PORT,...` when the controllers have elected one of them and
-    every broker is in service, and stops on Ctrl-C or SIGTERM (a second one does not wait). A
-    node's configuration is in DIR/broker-1/server.properties, its log in DIR/broker-1/log.
+    Prints `ready bootstrap.servers=HOST:PORT,...` when a controller is active and every broker is
+    in service, and stops on Ctrl-C or SIGTERM; a second signal stops it at once. A node's
+    configuration is in DIR/broker-1/server.properties, its log in DIR/broker-1/log.
 
     \b
     minikafka up

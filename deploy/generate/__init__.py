@@ -1,1 +1,1 @@
-"""Files for those who watch a cluster: a scrape config, alerts, a dashboard."""
+"""Files for monitoring a cluster: a scrape config, alerts, a dashboard."""

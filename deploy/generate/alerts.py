@@ -1,7 +1,7 @@
-"""Alerting rules of Prometheus: the conditions under which somebody should look, and where.
+"""Alerting rules for Prometheus: conditions under which an operator should look at the cluster.
 
-Pure. Conditions that clear by themselves in the course of a restart must last before they alert.
-docs/monitoring.md has a section for each alert, under its name.
+Pure. A condition that a restart causes and that clears by itself must last for a while before it
+raises an alert. docs/monitoring.md has a section for each alert, under the alert's name.
 """
 
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from ...runtime.metrics import labels
 from .yaml_text import text_of
 
 LOOP_DELAY_MS: Final = 200
-"""Delay of an event loop, in ms, beyond which its daemon answers too late."""
+"""Delay of an event loop, in ms, above which a daemon raises an alert."""
 MEMORY_SHARE: Final = 0.9
-"""Share of a memory bound from which to warn; at 1, connections are paused or closed."""
+"""Share of a memory limit at which to warn; at 1, connections are paused or closed."""
 SPACE_SHARE: Final = 0.15
-"""Share of a disk below which to warn; a full disk takes its data directory offline."""
+"""Free share of a disk below which to warn; a full disk takes its data directory offline."""
 
 _CONTROLLER: Final = "kafka_controller_kafkacontroller_"
 _REPLICAS: Final = "kafka_server_replicamanager_"
@@ -25,28 +25,29 @@ class Patience(NamedTuple):
     """Thresholds that only the owner of a cluster can know."""
 
     lag_seconds: int
-    """Age of the first unread record from which a group lags too much."""
+    """The lag, as the age of the oldest unread record, at which a group raises an alert."""
     topics: tuple[str, ...]
-    """Topics that are never silent for long."""
+    """Topics that regularly receive records."""
     silence: str
-    """Time without a record that is too long for them, as a duration of Prometheus."""
+    """The time without a record that raises an alert for these topics, as a Prometheus duration."""
 
 
 class Alert(NamedTuple):
-    """One rule."""
+    """One alerting rule."""
 
     name: str
     severity: str
-    """`critical`: records are or may be lost, or not taken. `warning`: less bears the next loss."""
+    """`critical` if records are or may be lost, or cannot be written; `warning` if the next failure
+    would do that."""
     expr: str
     lasting: str
-    """How long the condition must hold, as a duration of Prometheus."""
+    """How long the condition must hold, as a Prometheus duration."""
     summary: str
     description: str
 
 
 def rules(job: str, patience: Patience, runbook_url: str) -> str:
-    """Return the alerts about one cluster as a file of rules."""
+    """Return the alerts about one cluster as a Prometheus file of rules."""
     return text_of(
         {
             "groups": [
@@ -201,7 +202,10 @@ def _of_readers(here: str, patience: Patience) -> Iterator[Alert]:
 
 
 def _silence(job: str, topics: tuple[str, ...], silence: str) -> Alert:
-    """Look at short stretches for long: a topic that was just made known is not silent yet."""
+    """Make the alert for topics that got no record in any five minutes of this time.
+
+    A topic that has just been created must be silent for as long.
+    """
     counts = (
         f"kafka_server_brokertopicmetrics_messagesin_total{labels(job=job, topic=topic)}"
         for topic in topics

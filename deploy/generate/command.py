@@ -1,6 +1,6 @@
-"""`minikafka generate`: files to watch a cluster and to run it, to DIR, FILE or standard output.
+"""`minikafka generate`: write files for monitoring and for running a cluster.
 
-This module has the flags and writes the text. It connects to no cluster.
+This module has the flags, and writes to a directory, a file or standard output. It connects to no cluster.
 """
 
 import re

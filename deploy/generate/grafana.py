@@ -1,4 +1,4 @@
-"""The dashboard of Grafana: variables, panels from top to bottom, and the JSON of both.
+"""The Grafana dashboard: its variables, its panels from top to bottom, and the JSON of both.
 
 Pure. Source: the JSON model of Grafana's dashboards, schema version 39 (Grafana 11).
 """
@@ -17,7 +17,7 @@ _GRAPH_HEIGHT: Final = 8
 
 
 def dashboard() -> str:
-    """Return the dashboard as JSON, to be imported or provisioned."""
+    """Return the dashboard as JSON, which Grafana can import or provision."""
     model = {
         "uid": "minikafka",
         "title": "minikafka",
@@ -73,7 +73,7 @@ def _variable(name: str, label: str, query: str) -> dict[str, Any]:
 
 
 def _placed() -> Iterator[dict[str, Any]]:
-    """Yield the panels from left to right and top to bottom, numbered."""
+    """Yield the panels with their positions and numbers, from left to right and top to bottom."""
     top = number = 0
     for title, panels in ROWS:
         number += 1

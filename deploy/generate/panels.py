@@ -1,4 +1,4 @@
-"""The panels of the dashboard: what each asks Prometheus, and how its numbers are to be read.
+"""The panels of the dashboard: the query of each, and the unit and colours of its values.
 
 Pure. `$job`, `$instance`, `$topic` and `$consumer_group` are the dashboard's variables; the two
 that begin with `$__` are Grafana's.
@@ -18,7 +18,7 @@ _REQUESTS: Final = "kafka_network_requestmetrics_"
 _RAFT: Final = "kafka_server_raft_metrics_"
 
 Query = tuple[str, str]
-"""An expression of PromQL, and the name of each of its series."""
+"""A PromQL expression, and the legend of its series."""
 Colors = tuple[tuple[int | None, str], ...]
 """The colours, each with the value from which it applies; None stands for no lower bound."""
 
@@ -28,17 +28,17 @@ _ONLY_ONE: Final[Colors] = ((None, "red"), (1, "green"), (2, "red"))
 
 
 class Panel(NamedTuple):
-    """A graph; if it has colours, a single number."""
+    """A panel: a graph, or a single number if it has colours."""
 
     title: str
     unit: str
-    """Grafana's id of the unit."""
+    """Grafana's id for the unit of the values."""
     queries: tuple[Query, ...]
     colors: Colors = ()
 
     @property
     def is_stat(self) -> bool:
-        """True if the panel shows one present number instead of a graph."""
+        """True if the panel shows the present value as a number, not a graph."""
         return bool(self.colors)
 
 
@@ -55,7 +55,7 @@ def _traffic(title: str, unit: str, name: str) -> Panel:
 
 
 def _quantiles(title: str, name: str, by: str) -> Panel:
-    """Make a panel of the slowest of all series that share the labels `by`."""
+    """Make a panel of a summary's quantiles, each the slowest of the series that share `by`."""
     legend = " ".join(f"{{{{{label.strip()}}}}}" for label in by.split(","))
     return Panel(
         title,
@@ -71,7 +71,7 @@ def _quantiles(title: str, name: str, by: str) -> Panel:
 
 
 def _times(title: str, request: str) -> Panel:
-    """Make a panel of how long requests of one kind take, and how long they wait for others."""
+    """Make a panel of how long requests of one kind take, and how long they wait in the broker."""
     return Panel(
         title,
         "ms",

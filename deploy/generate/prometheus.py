@@ -1,4 +1,4 @@
-"""The scrape config of a cluster: a target for each daemon, labelled with its kind and node id."""
+"""The Prometheus scrape config: one target for each daemon, labelled with its kind and node id."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -19,14 +19,14 @@ class Target:
     """A daemon that serves metrics."""
 
     address: str
-    """Its metrics listener as HOST:PORT."""
+    """The daemon's metrics listener as HOST:PORT."""
     kind: str = ""
     """`broker` or `controller`; empty if it is not known."""
     node_id: str = ""
 
 
 def parse_targets(text: str) -> Iterator[Target]:
-    """Read HOST:PORT or KIND-ID=HOST:PORT, comma-separated; ConfigError for anything else."""
+    """Parse comma-separated HOST:PORT or KIND-ID=HOST:PORT; ConfigError for anything else."""
     for item in text.split(","):
         name, named, address = item.strip().rpartition("=")
         match = _NAME.fullmatch(name)
@@ -36,7 +36,7 @@ def parse_targets(text: str) -> Iterator[Target]:
 
 
 def targets_in(directory: Path) -> Iterator[Target]:
-    """Read the targets of a cluster of `minikafka up --data`; ConfigError if there are none."""
+    """Read the targets of a cluster that `minikafka up --data` made; ConfigError if it has none."""
     try:
         layout = Layout.read(directory)
     except (OSError, UnicodeDecodeError) as error:
@@ -51,7 +51,7 @@ def targets_in(directory: Path) -> Iterator[Target]:
 
 
 def scrape_config(targets: Iterable[Target], job: str, interval: str, rules: str | None) -> str:
-    """Return a whole configuration file of Prometheus, with that file of rules if one is named."""
+    """Return a Prometheus configuration file, which loads `rules` if that file is given."""
     entries: list[Value] = []
     seen: dict[str, None] = {}
     for target in targets:
