@@ -114,7 +114,7 @@ class SourceOptions:
     """Client settings: the kafka.* options without their prefix."""
     topics: tuple[str, ...]
     pattern: re.Pattern[str] | None
-    """Topics whose names contain a match of the pattern are read, even if created later."""
+    """A regular expression: topics whose names contain a match are read, even if created later."""
     assigned: dict[str, tuple[int, ...]]
     starting: Bound
     ending: Bound
