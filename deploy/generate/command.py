@@ -1,6 +1,7 @@
 """`minikafka generate`: write files for monitoring and for running a cluster.
 
-This module has the flags, and writes to a directory, a file or standard output. It connects to no cluster.
+This module has the flags, and writes to a directory, a file or standard output. It connects to
+no cluster.
 """
 
 import re
