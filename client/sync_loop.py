@@ -43,6 +43,42 @@ def wait_for(future: Future[T], timeout_s: float | None = None) -> T:
     return future.result()
 
 
+def call_on(
+    loop: asyncio.AbstractEventLoop, function: Callable[[], T], timeout_s: float = CLOSE_GRACE_S
+) -> T:
+    """Call a plain function on a loop of any thread, and return its result.
+
+    It is called here if this is the loop's own thread, or if the loop does not run. Raises
+    TimeoutError after `timeout_s`.
+    """
+    if not loop.is_running() or _is_here(loop):
+        return function()
+    future: Future[T] = Future()
+
+    def call() -> None:
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(function())
+            except Exception as error:
+                future.set_exception(error)
+
+    try:
+        loop.call_soon_threadsafe(call)
+    except RuntimeError:  # it was closed meanwhile
+        return function()
+    try:
+        return future.result(timeout_s)
+    finally:
+        future.cancel()
+
+
+def _is_here(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
 class LoopThread:
     """An event loop in a daemon thread, which runs until `stop`."""
 
@@ -127,7 +163,7 @@ class Twin(Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """True once `close` was called."""
+        """True once `close` has ended."""
 
     def metrics(self) -> dict[str, float]:
         """Return the client's metrics; they can still be read when it is closed."""
@@ -162,18 +198,17 @@ class SyncClient(Generic[C]):
 
     @property
     def is_closed(self) -> bool:
-        """True once `close` was called."""
+        """True once `close` has ended."""
         return self._twin.is_closed
 
     def metrics(self) -> dict[str, float]:
         """Return the client's metrics, by the names that Kafka's clients use.
 
-        Works as `metrics` of the asyncio client, also when the client is closed.
+        Works as `metrics` of the asyncio client, also when the client is closed, and in callbacks.
+        Raises TimeoutError if a callback keeps the loop busy for 5 s.
         """
-        try:
-            return self._thread.call(self._twin.metrics)
-        except ClientClosed:
-            return self._twin.metrics()
+        self._thread.check_process()
+        return call_on(self._thread.loop, self._twin.metrics)
 
     def close(self) -> None:
         """Close the asyncio client, then end the loop and its thread."""

@@ -80,7 +80,7 @@ class Admin:
 
     @property
     def is_closed(self) -> bool:
-        """True once `close` was called, or the start failed."""
+        """True once `close` has ended, or the start has failed."""
         return self._asking.is_closed
 
     def metrics(self) -> dict[str, float]:

@@ -48,7 +48,7 @@ class Asking:
         self.metadata = Metadata(runtime, config, self._pool)
         self.coordinators = Coordinators(runtime, config, self.metadata)
         self._starting = asyncio.Lock()
-        self._is_started = self.is_closed = False
+        self._is_started = self._is_closed = False
 
     async def start(self) -> None:
         """Connect to the cluster; a second call waits for the first.
@@ -56,13 +56,13 @@ class Asking:
         Raise BootstrapError after bootstrap_timeout_ms. An admin whose start failed is closed.
         """
         async with self._starting:
-            if self.is_closed:
+            if self._is_closed:
                 raise ClientClosed(CLOSED)
             if self._is_started:
                 return
             try:
                 await self.metadata.start()
-                if self.is_closed:
+                if self._is_closed:
                     raise ClientClosed(CLOSED)
             except BaseException:
                 await self.close()
@@ -71,9 +71,14 @@ class Asking:
 
     async def close(self) -> None:
         """Disconnect; calls under way fail, and later ones raise ClientClosed."""
-        self.is_closed = True
+        self._is_closed = True
         await self.metadata.close()
         await self._pool.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """True once `close` has ended, or the start has failed."""
+        return self._pool.is_closed
 
     def metrics(self) -> dict[str, float]:
         """Return the metrics of the admin's connections."""
@@ -81,8 +86,8 @@ class Asking:
 
     def check_open(self) -> None:
         """Raise ClientClosed before `start` and after `close`."""
-        if not self._is_started or self.is_closed:
-            raise ClientClosed(CLOSED if self.is_closed else "not started")
+        if not self._is_started or self._is_closed:
+            raise ClientClosed(CLOSED if self._is_closed else "not started")
 
     async def request(self, connection: KafkaConnection, request: object) -> Any:
         """Send a request once; wait default_api_timeout_ms plus request_timeout_ms at most.

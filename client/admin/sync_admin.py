@@ -2,7 +2,7 @@
 
 from typing import Unpack
 
-from ..config import AdminSettings, Servers
+from ..config import AdminConfig, AdminSettings, Servers
 from ..sync_loop import SyncClient, waited
 from . import admin as aio
 
@@ -22,6 +22,11 @@ class Admin(SyncClient[aio.Admin]):
         self, bootstrap_servers: Servers | None = None, **settings: Unpack[AdminSettings]
     ) -> None:
         super().__init__("admin", aio.Admin(bootstrap_servers, **settings))
+
+    @property
+    def config(self) -> AdminConfig:
+        """The settings of this admin."""
+        return self._twin.config
 
     create_topics = waited(aio.Admin.create_topics)
     delete_topics = waited(aio.Admin.delete_topics)

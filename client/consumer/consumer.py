@@ -138,8 +138,8 @@ class Consumer(Generic[K, V]):
 
     @property
     def is_closed(self) -> bool:
-        """True once `close` was called, or the start failed."""
-        return self._engine.is_closing or self._engine.is_closed
+        """True once `close` has ended, or the start has failed."""
+        return self._engine.metadata.pool.is_closed
 
     # -- what to read
 

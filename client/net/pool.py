@@ -36,7 +36,9 @@ class Pool:
         self._options = options
         self._backoff = backoff
         self._slots: dict[tuple[Address, str], _Slot] = {}
-        self._is_closed = False
+        self._is_closing = False
+        self.is_closed = False
+        """True once `close` has ended."""
 
     def ready(self, address: Address, lane: str) -> KafkaConnection | None:
         """Return the open connection, or None if there is none now."""
@@ -67,7 +69,7 @@ class Pool:
 
     def start(self, address: Address, lane: str) -> "asyncio.Task[KafkaConnection]":
         """Return the task that opens a connection; it is started unless one is under way."""
-        if self._is_closed:
+        if self._is_closing:
             raise ClientClosed("the client is closed")
         slot = self._slots.setdefault((address, lane), _Slot())
         if slot.opening is None:
@@ -110,14 +112,17 @@ class Pool:
 
     async def close(self) -> None:
         """Close all connections, and cancel attempts under way."""
-        self._is_closed = True
-        for slot in self._slots.values():
-            if slot.opening is not None:
-                slot.opening.cancel()
-                await asyncio.wait([slot.opening])
-        connections = [s.connection for s in self._slots.values() if s.connection is not None]
-        await asyncio.gather(*(connection.close() for connection in connections))
-        self._slots.clear()
+        self._is_closing = True
+        try:
+            for slot in self._slots.values():
+                if slot.opening is not None:
+                    slot.opening.cancel()
+                    await asyncio.wait([slot.opening])
+            connections = [s.connection for s in self._slots.values() if s.connection is not None]
+            await asyncio.gather(*(connection.close() for connection in connections))
+            self._slots.clear()
+        finally:
+            self.is_closed = True
 
 
 def _retrieve(task: "asyncio.Task[KafkaConnection]") -> None:

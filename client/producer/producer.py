@@ -120,8 +120,8 @@ class Producer(Generic[K, V]):
 
     @property
     def is_closed(self) -> bool:
-        """True once `close` was called."""
-        return self._is_closed
+        """True once `close` has ended, or the start has failed."""
+        return self._engine.metadata.pool.is_closed
 
     # -- sending
 
