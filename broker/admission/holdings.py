@@ -23,7 +23,8 @@ class Holder(Protocol):
     """A connection that holds memory."""
 
     is_replica: bool
-    """True if a follower fetches over it. It yields no memory to others, which may wait for it."""
+    """True if a follower fetches over the connection. It never has to give up memory, because other
+    connections may wait for the follower."""
 
 
 H = TypeVar("H", bound=Holder)

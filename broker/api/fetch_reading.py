@@ -61,7 +61,7 @@ class Reading:
         partitions: list[FetchPartition],
         watch: FollowerWatch | None = None,
     ) -> None:
-        """With a `watch`, `partitions` are those it has as unread, and it is told of each read."""
+        """If there is a `watch`, `partitions` are its unread ones, and it notes each read."""
         self._edge = edge
         self._asker = asker
         self._bytes = 0

@@ -22,8 +22,8 @@ FINAL_EPOCH = -1
 LAST_EPOCH = 0x7FFFFFFF
 SESSION_ID_MAX = 0x7FFFFFFF
 EVICTION_MS = 120_000
-"""A session unused for so many ms may be evicted for any new one. One of that age may be evicted
-for a more valuable one, and a consumer's of any age for a follower's."""
+"""Milliseconds. A session unused for longer may be evicted for any new one. A session created
+longer ago may be evicted for a more valuable one; for a follower's, any consumer's may."""
 
 Key = tuple[bytes | str, int]
 """Topic id (or, before version 13, name) and partition index."""
@@ -267,7 +267,7 @@ class FetchSessions:
         return least
 
     def _make_room(self, keep: FetchSession) -> None:
-        """Make room after session `keep` grew: drop the least recently used others, then it."""
+        """Drop sessions, least recently used first and `keep` last, because `keep` has grown."""
         for session in list(self._sessions.values()):
             if self.partition_count <= self._partitions_max:
                 return

@@ -1,4 +1,4 @@
-"""An answer that takes one task: what an unforeseen error in it closes is one connection."""
+"""An answer that one task computes; an unforeseen error in it closes only its connection."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -28,7 +28,7 @@ class Worked(CallAnswer):
         self._task: asyncio.Task[None] = call.edge.runtime.spawn(self._run(work), name)
 
     def poll(self) -> list[Buffer] | None:
-        """Return the encoded response, and None before; the error of the task is raised."""
+        """Return the encoded response once the task has ended; raise the task's error."""
         if self._error is not None:
             raise self._error
         return self.call.frame(self._response()) if self._task.done() else None

@@ -131,7 +131,7 @@ class Transactions:
 
     @property
     def is_full(self) -> bool:
-        """True if it keeps transactional.ids.max names: transactional ids and commit groups."""
+        """True if there are transactional.ids.max names: transactional ids and commit groups."""
         count = sum(len(shard.state) + len(shard.state.groups) for shard in self.shards)
         return count >= self.config.transactional_ids_max
 
