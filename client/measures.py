@@ -24,9 +24,10 @@ class Measure:
     """One metric of a client."""
 
     name: str
-    """Kafka's name of it, with hyphens; it ends in `-total` if the value only grows."""
+    """Kafka's name of the metric, with hyphens; it ends in `-total` if the value only grows."""
     group: str
-    """Kafka's group of it without `-metrics`: producer, consumer, consumer-coordinator, ..."""
+    """Kafka's group of the metric without `-metrics`: producer, consumer, consumer-coordinator, ...
+    """
     unit: str
     """The unit in UCUM, as OpenTelemetry writes it; that of a rate is per second or per hour."""
     doc: str

@@ -82,11 +82,11 @@ class Stat:
         return {f"{name}-avg": self.average(now_ms), f"{name}-max": self.highest(now_ms)}
 
     def counts(self, name: str, now_ms: int) -> dict[str, float]:
-        """Return the number of values, and it per second, as `{name}-total` and `{name}-rate`."""
+        """Return the number of values and its rate per second, as `{name}-total`, `{name}-rate`."""
         return {f"{name}-total": float(self.count), f"{name}-rate": self.per_second(now_ms)}
 
     def sums(self, name: str, now_ms: int) -> dict[str, float]:
-        """Return the sum of values, and it per second, as `{name}-total` and `{name}-rate`."""
+        """Return the sum of values and its rate per second, as `{name}-total`, `{name}-rate`."""
         return {f"{name}-total": self.total, f"{name}-rate": self.rate(now_ms)}
 
     def _move_on(self, now_ms: int) -> None:

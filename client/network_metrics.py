@@ -31,8 +31,7 @@ class NetworkMetrics:
         self._responses = Stat(now_ms)
         """Bytes of each answer."""
         self._brokers: dict[str, _Broker] = {}
-        """The brokers with open connections, by address; so there are as many as the cluster has
-        listeners."""
+        """The brokers with open connections, by address."""
 
     # -- what connections tell: `Traffic`
 

@@ -155,7 +155,7 @@ async def describe_topics(
 
     Eligible leader replicas are included if the broker that is asked supports them. If `names` is
     None, describe all topics, internal ones too, sorted by name and without eligible leader
-    replicas: one Metadata answer, which a broker keeps, costs it less than pages of a description.
+    replicas. This takes one Metadata response, which brokers cache, instead of many pages.
     """
     if names is None:
         return await asking.one_broker(_describe_all)

@@ -28,7 +28,7 @@ class ConsumerMetrics:
         self.fetched = Stat(now_ms)
         """Bytes per partition in each fetch answer."""
         self.throttled = Stat(now_ms)
-        """Milliseconds for which each fetch answer says that the broker held the consumer back."""
+        """The throttle time in ms that each fetch answer states."""
         self.commits = Stat(now_ms)
         """Milliseconds per commit."""
         self.heartbeats = Stat(now_ms)
@@ -44,7 +44,7 @@ class ConsumerMetrics:
         self.lost = Stat(now_ms)
         self.between_polls = Stat(now_ms)
         self.polled = Stat(now_ms)
-        """Share of time that polls took, of all time since the end of the poll before."""
+        """The share of the time since the previous poll's end that each poll took."""
         self.poll_at_ms: int | None = None
         self.poll_ended_ms: int | None = None
         self.heartbeat_at_ms: int | None = None

@@ -50,7 +50,7 @@ class ConnectionOptions:
     max_in_flight: int = 100
     """The most unanswered requests; then `request` waits, and `send` raises ConnectionLost."""
     traffic: Traffic | None = None
-    """Counts what goes over the connections; None if nobody does."""
+    """The object that counts what goes over the connections; None if nothing is counted."""
 
 
 class _Pending:

@@ -4,19 +4,19 @@ from typing import Protocol
 
 
 class Traffic(Protocol):
-    """Is told of connections, requests and answers; each method is cheap and returns at once.
+    """Is notified of connections, requests and answers; each method is cheap and returns at once.
 
     `address` is that of the broker. The times are monotonic.
     """
 
     def on_opened(self, address: str) -> None:
-        """Take in that a TCP connection was made."""
+        """Note that a TCP connection was made."""
 
     def on_closed(self, address: str) -> None:
-        """Take in that a connection has ended."""
+        """Note that a connection has ended."""
 
     def on_sent(self, size: int) -> None:
-        """Take in that a request of `size` bytes was handed to the transport."""
+        """Note that a request of `size` bytes was handed to the transport."""
 
     def on_answered(self, address: str, size: int, sent_ms: int) -> None:
-        """Take in an answer of `size` bytes to a request of the time `sent_ms`."""
+        """Note an answer of `size` bytes to the request that was sent at `sent_ms`."""

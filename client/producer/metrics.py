@@ -40,9 +40,9 @@ class ProducerMetrics:
         self.waiting_count = 0
         """Calls that wait for room in buffer_memory now."""
         self.exhausted_count = 0
-        """Calls that BufferFull was raised to."""
+        """The number of calls that raised BufferFull."""
         self.throttled = Stat(now_ms)
-        """Milliseconds for which each answer says that the broker held the producer back."""
+        """The throttle time in ms that each answer states."""
         self.sent = Stat(now_ms)
         """Records per batch sent; retries are counted again, as in Kafka."""
         self.failed = Stat(now_ms)
