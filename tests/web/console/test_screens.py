@@ -49,7 +49,7 @@ def text_of(html: str) -> str:
         ("/", ["Everything is in order.", "Brokers 3"]),
         ("/brokers", ["in service"]),
         ("/brokers/2", ["Log directories", f"{TOPIC}-0"]),
-        ("/topics", [TOPIC, "other", "of 2"]),
+        ("/topics", [TOPIC, "other", "1\u2013"]),
         ("/topics?q=fli", [TOPIC, "of 1"]),
         (f"/topics/{TOPIC}", [f"Partitions of {TOPIC}", str(RECORDS)]),
         (f"/topics/{TOPIC}/0", ["Every replica is in sync.", "Leader epochs"]),
