@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from minikafka.runtime import fs
 
-from .support import deadline, second_run
+from .support import deadline, moves, second_run
 from .support.by_folder import COMPUTING, ByFolder, folder_of
 
 # The machine is shared with real processes: how long one example took says nothing.
@@ -25,7 +25,11 @@ fs._RWF_NOWAIT = 0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A test of real processes that fails runs once more; one that hangs ends (support/)."""
+    """A test of real processes that fails runs once more; one that hangs ends (support/).
+
+    One that says what it moves is held to it.
+    """
+    config.pluginmanager.register(moves)
     config.pluginmanager.register(second_run)
     config.pluginmanager.register(deadline)
 

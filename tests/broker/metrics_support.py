@@ -1,45 +1,17 @@
-"""One scrape of some collectors, read by the parser of Prometheus; a broker that tells all."""
-
-from collections.abc import Iterable
-from itertools import chain
-
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
+"""A broker that tells all."""
 
 from minikafka.broker.metrics.collectors import ToldOf, collectors_of
 from minikafka.broker.net.timing import RequestTimes
 from minikafka.broker.partition.traffic import Traffic
 from minikafka.broker.replication.isr_proposals import IsrProposals
-from minikafka.runtime.metrics import Collector, Format, write
+from minikafka.runtime.metrics import Collector
 
+from ..support.scrape import Scrape
 from .channel_support import FakeChannel
 from .group_support import GroupBroker
 from .node_support import ME
 
 MANAGER = "kafka_server_replicamanager_"
-
-
-class Scrape:
-    """What was told, by name and labels."""
-
-    def __init__(self, collectors: Iterable[Collector]) -> None:
-        families = chain.from_iterable(collect() for collect in collectors)
-        text = b"".join(write(families, Format.OPEN_METRICS)).decode()
-        parsed = list(text_string_to_metric_families(text))  # type: ignore[no-untyped-call]
-        self.names = [family.name for family in parsed]
-        self.samples = [sample for family in parsed for sample in family.samples]
-
-    def __call__(self, name: str, **labels: str | int) -> float:
-        """The one sample of that name that has these labels, and perhaps others."""
-        (value,) = self.every(name, **labels)
-        return value
-
-    def every(self, name: str, **labels: str | int) -> list[float]:
-        wanted = {key: str(value) for key, value in labels.items()}.items()
-        return [
-            sample.value
-            for sample in self.samples
-            if sample.name == name and wanted <= sample.labels.items()
-        ]
 
 
 class Told(GroupBroker):

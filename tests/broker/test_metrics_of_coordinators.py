@@ -11,11 +11,11 @@ from minikafka.broker.metrics.coordinators import CoordinatorMetrics
 from minikafka.protocol.messages.delete_groups import DeleteGroupsRequest
 from minikafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
+from ..support.scrape import Scrape
 from .conftest import MakeBroker
 from .edge_support import connections_of, settle
 from .group_support import GroupBroker, join_request
 from .load_support import FakePeer, MiB
-from .metrics_support import Scrape
 from .test_transaction_apis import Lab, written
 
 GROUPS = "kafka_coordinator_group_groupmetadatamanager_"
@@ -35,6 +35,12 @@ def groups(broker: GroupBroker) -> dict[str, float]:
     return {name: count for name, count in counts.items() if count}
 
 
+@pytest.mark.moves(
+    "kafka_coordinator_group_groupmetadatamanager_numgroups",
+    "kafka_coordinator_group_groupmetadatamanager_numgroupscompletingrebalance",
+    "kafka_coordinator_group_groupmetadatamanager_numgroupsempty",
+    "kafka_coordinator_group_groupmetadatamanager_numgroupsstable",
+)
 async def test_groups_are_counted_by_what_they_wait_for(broker: GroupBroker) -> None:
     assert groups(broker) == {}
     joined = await broker.join()
@@ -48,14 +54,17 @@ async def test_groups_are_counted_by_what_they_wait_for(broker: GroupBroker) -> 
     assert groups(broker) == {"numgroups": 1, "numgroupsstable": 1}
 
 
+@pytest.mark.moves("kafka_coordinator_group_groupmetadatamanager_numgroupspreparingrebalance")
 async def test_a_group_that_waits_for_its_members_is_preparing(broker: GroupBroker) -> None:
     await broker.stable()
+    assert groups(broker) == {"numgroups": 1, "numgroupsstable": 1}
     other = broker.connect()
     other.send(join_request("g"), 3)
     await settle()
     assert groups(broker) == {"numgroups": 1, "numgroupspreparingrebalance": 1}
 
 
+@pytest.mark.moves("kafka_coordinator_group_groupmetadatamanager_numoffsets")
 async def test_offsets_are_counted_until_another_broker_coordinates(broker: GroupBroker) -> None:
     await broker.commit((0, 5), (1, 6))
     await broker.commit((0, 7), group_id="h")
@@ -99,6 +108,7 @@ async def test_transactional_ids_are_counted_by_state(make_broker: MakeBroker) -
     assert one("minikafka_transaction_markers_missing") == 0
 
 
+@pytest.mark.moves("minikafka_connections_refused_total")
 async def test_connections_are_counted_by_listener(make_broker: MakeBroker) -> None:
     broker = make_broker(max_connections_per_ip="3")
     collectors = [ConnectionMetrics(broker.edge)]

@@ -26,9 +26,10 @@ from minikafka.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
+from ..support.scrape import Scrape
 from .channel_support import until
 from .group_support import T_ID, commit_request
-from .metrics_support import Scrape, Told
+from .metrics_support import Told
 from .node_support import ME, ORDERS, WALL_MS, B, batch, state
 
 HERE: dict[str, str | int] = {"consumergroup": "g", "topic": "t", "partition": 0}
@@ -97,6 +98,7 @@ async def told(tmp_path: Path) -> AsyncIterator[Grouped]:
     await made.end()
 
 
+@pytest.mark.moves("kafka_consumergroup_members")
 async def test_committed_offsets_and_members_are_told(told: Grouped) -> None:
     joined = await told.stable()
     told.put(b"a")
@@ -112,6 +114,15 @@ async def test_committed_offsets_and_members_are_told(told: Grouped) -> None:
     assert after(GROUP + "current_offset", **HERE) == 1
 
 
+@pytest.mark.moves(
+    "kafka_consumergroup_current_offset",
+    "kafka_consumergroup_current_offset_sum",
+    "kafka_consumergroup_lag",
+    "kafka_consumergroup_lag_sum",
+    "minikafka_consumergroup_lag_bytes",
+    "minikafka_consumergroup_lag_records",
+    "minikafka_consumergroup_lag_seconds",
+)
 async def test_lag_in_what_is_led_here_is_told_at_once_and_its_time_after_a_look(
     told: Grouped,
 ) -> None:
@@ -194,10 +205,12 @@ async def test_a_partition_without_a_leader_has_no_lag(told: Grouped) -> None:
     assert told.others.asked == []
 
 
+@pytest.mark.moves("minikafka_consumergroup_offsets_left_out")
 async def test_so_many_offsets_are_told_and_the_others_counted(
     told: Grouped, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await told.commit((0, 1), (1, 2), (2, 3))
+    assert told.scrape()("minikafka_consumergroup_offsets_left_out") == 0
     monkeypatch.setattr(group_lag, "OFFSETS_MAX", 2)
     monkeypatch.setattr("minikafka.broker.metrics.groups.OFFSETS_MAX", 2)
     found = told.scrape()

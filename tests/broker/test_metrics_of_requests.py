@@ -68,6 +68,10 @@ def waiting(told: Told) -> dict[str, float]:
     return {s.labels["delayedOperation"]: s.value for s in samples if s.name == name}
 
 
+@pytest.mark.moves(
+    "kafka_network_requestmetrics_requestbytes",
+    "kafka_network_requestmetrics_requests_total",
+)
 async def test_requests_are_counted_by_version_with_their_bytes(told: Told) -> None:
     client = told.connect()
     sizes = []
@@ -80,6 +84,11 @@ async def test_requests_are_counted_by_version_with_their_bytes(told: Told) -> N
     assert found(REQUESTS + "requests_total", request="Metadata", version=9) == 1
     assert found(REQUESTS + "requestbytes_count", request="Metadata") == 3
     assert found(REQUESTS + "requestbytes_sum", request="Metadata") == sum(sizes)
+    client.send(MetadataRequest(topics=[]), 9)
+    after = told.scrape()
+    assert after(REQUESTS + "requests_total", request="Metadata", version=12) == 2
+    assert after(REQUESTS + "requests_total", request="Metadata", version=9) == 2
+    assert after(REQUESTS + "requestbytes_count", request="Metadata") == 4
 
 
 async def test_produce_requests_that_are_recognised_count_as_well(told: Told) -> None:
@@ -105,6 +114,7 @@ async def test_fetches_of_followers_and_consumers_are_told_apart(told: Told) -> 
     assert found(REQUESTS + "requests_total", request="FetchFollower") == 2
 
 
+@pytest.mark.moves("kafka_network_requestmetrics_errors_total")
 async def test_errors_are_counted_by_what_they_say(told: Told) -> None:
     await told.give(LED, state(B))
     errors = REQUESTS + "errors_total"
@@ -117,6 +127,8 @@ async def test_errors_are_counted_by_what_they_say(told: Told) -> None:
     assert found(errors, request="Fetch", error="OFFSET_OUT_OF_RANGE") == 1
     assert found(errors, request="Produce", error="NOT_LEADER_OR_FOLLOWER") == 1
     assert len(found.every(errors)) == 3
+    await told.ask(fetch(told, 99), 17)
+    assert told.scrape()(errors, request="Fetch", error="OFFSET_OUT_OF_RANGE") == 2
 
 
 async def test_what_is_answered_at_once_took_the_time_of_its_event(told: Told) -> None:
@@ -131,6 +143,11 @@ async def test_what_is_answered_at_once_took_the_time_of_its_event(told: Told) -
     assert 3 <= quantile < 3.4
 
 
+@pytest.mark.moves(
+    "kafka_network_requestmetrics_remotetimems",
+    "kafka_network_requestmetrics_totaltimems",
+    "kafka_server_delayedoperationpurgatory_purgatorysize",
+)
 async def test_a_produce_that_waits_for_followers_is_remote_meanwhile(told: Told) -> None:
     await told.give(LED)
     client = told.connect()

@@ -5,15 +5,17 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+import pytest
+
 from minikafka.controller.api.sessions import Sessions
 from minikafka.controller.metrics import ControllerMetrics
 from minikafka.protocol.control import messages as m
 from minikafka.protocol.control.image import PartitionState
 from minikafka.protocol.types import NO_LEADER
 
-from ..broker.metrics_support import Scrape
 from ..simulation.stage import Stage, staged
 from ..support.http import get
+from ..support.scrape import Scrape
 from .conftest import FakeBroker, Lab
 from .test_quorum import Node, turns
 
@@ -125,6 +127,7 @@ async def test_a_leaders_proposals_shrink_and_expand_isrs(lab: Lab) -> None:
     assert [scrape(lab)(name) for name in names] == [1, 1, 0]
 
 
+@pytest.mark.moves("kafka_controller_controllerstats_uncleanleaderelections_total")
 async def test_an_unclean_election_is_counted(tmp_path: Path) -> None:
     async with running(tmp_path, {"unclean.leader.election.enable": "true"}) as lab:
         await elect_uncleanly(lab)

@@ -1,7 +1,6 @@
 """Metrics and health over HTTP: formats, health, nonsense, slow scrapers, too many of them."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import pytest
@@ -111,22 +110,6 @@ async def test_a_scrape_in_the_format_that_is_asked_for(
     now = lab.runtime.wall_ms() / 1000
     assert 0 < now - samples["process_start_time_seconds"].value < 86_400
     assert samples["minikafka_event_loop_delay_ms_count"].value >= 0
-
-
-async def test_descriptors_that_are_opened_are_counted(lab: Lab) -> None:
-    listener = await lab.open()
-
-    async def open_count() -> float:
-        text = (await get(listener.address, "/metrics")).body
-        (line,) = [each for each in text.splitlines() if each.startswith("process_open_fds ")]
-        return float(line.split()[1])
-
-    before = await open_count()
-    pipes = [os.pipe() for _ in range(10)]
-    assert await open_count() == before + 20
-    for each in pipes:
-        os.close(each[0])
-        os.close(each[1])
 
 
 async def test_health_says_why_it_is_not_ready(lab: Lab) -> None:

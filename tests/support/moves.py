@@ -1,0 +1,35 @@
+"""`@pytest.mark.moves("name", ...)`: a test in which these metrics move, by what they stand for.
+
+The test fails unless its scrapes read a sample of each with two values, or, where all samples are
+1 and labels say the rest, two samples. tests/deploy/test_moves.py holds that every metric has such
+a test.
+"""
+
+from collections.abc import Generator, Iterable
+
+import pytest
+
+from .scrape import Readings, readings
+
+
+def unmoved(names: Iterable[str], found: Readings) -> list[str]:
+    """Those that all scrapes read alike."""
+    return [name for name in names if not _has_moved(found.get(name, {}))]
+
+
+def _has_moved(samples: dict[str, dict[str, None]]) -> bool:
+    is_told_by_labels = len(samples) > 1 and all(list(v) == ["1.0"] for v in samples.values())
+    return is_told_by_labels or any(len(values) > 1 for values in samples.values())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Read every scrape of a test that says what it moves."""
+    claims = [name for marker in item.iter_markers("moves") for name in marker.args]
+    if not claims:
+        return (yield)
+    with readings() as found:
+        result = yield
+    if still := unmoved(claims, found):
+        pytest.fail(f"the test says that these move, and all its scrapes agree: {still}")
+    return result
