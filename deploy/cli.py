@@ -16,7 +16,7 @@ from ..runtime.spelling import did_you_mean
 COMMANDS = {
     "up": "Run a local cluster in the foreground.",
     "console": "Show a cluster in the browser.",
-    "generate": "Write what a cluster is watched and run with: Prometheus, Grafana, systemd.",
+    "generate": "Write what a cluster is watched and run with: Prometheus, systemd, Helm, ...",
     "topics": "Create, list, describe, alter and delete topics.",
     "configs": "Describe and change settings of topics and brokers.",
     "console-producer": "Write lines of standard input to a topic.",

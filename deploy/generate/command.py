@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 from ...runtime.errors import ConfigError
+from ...runtime.version import VERSION
 
 RUNBOOK_URL: Final = "https://minikafka.example/docs/monitoring.md"
 OPERATIONS_URL: Final = "https://minikafka.example/docs/operations.md"
@@ -19,6 +20,9 @@ _JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 _DURATION: Final = re.compile(r"[1-9]\d{0,4}(ms|s|m|h|d)", re.ASCII)
 _PATH: Final = re.compile(r"/[A-Za-z0-9._/-]{1,200}")
 _USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_IMAGE: Final = re.compile(r"[a-z0-9][a-z0-9._:/-]{0,200}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_QUANTITY: Final = re.compile(r"[1-9]\d{0,8}(?:Mi|Gi|Ti|M|G|T)", re.ASCII)
+PORT_MAX: Final = 65_535
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -28,6 +32,8 @@ def generate() -> None:
 
     \b
     minikafka generate systemd --controllers 101=10.0.0.1 --brokers 1=10.0.0.1 --output DIR
+    minikafka generate compose --output DIR
+    minikafka generate helm --output DIR
     minikafka generate prometheus --data DIR --rules alerts.yml --output prometheus.yml
     minikafka generate alerts --output alerts.yml
     minikafka generate grafana --output minikafka.json
@@ -199,6 +205,26 @@ def _user(context: click.Context, parameter: click.Parameter, value: str) -> str
     return value
 
 
+def _image(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not _IMAGE.fullmatch(value):
+        raise click.BadParameter("must be NAME:TAG, as in registry.example/minikafka:0.2.0")
+    return value
+
+
+def _quantity(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not _QUANTITY.fullmatch(value):
+        raise click.BadParameter("must be a size as in 20Gi")
+    return value
+
+
+_directory = click.option(
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The directory to write; files of an earlier call are replaced.",
+)
+
+
 @generate.command()
 @click.option(
     "--controllers",
@@ -241,12 +267,7 @@ def _user(context: click.Context, parameter: click.Parameter, value: str) -> str
     type=click.IntRange(1, 65_535),
     help="Serve metrics at this port of the host, other daemons at those after it.",
 )
-@click.option(
-    "--output",
-    required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The directory to write: a folder per host.",
-)
+@_directory
 def systemd(
     controllers: str,
     brokers: str,
@@ -259,8 +280,7 @@ def systemd(
 ) -> None:
     """Write units of systemd and properties for hosts, and a script that installs them.
 
-    Copy each host's folder to it and run its install.sh there as root. What an earlier call has
-    written is replaced.
+    The directory gets a folder per host. Copy it to its host and run its install.sh there as root.
 
     \b
     minikafka generate systemd --output hosts \\
@@ -273,6 +293,87 @@ def systemd(
     members = parse_members(controllers, brokers, data_dir, metrics_port)
     there = Installation(prefix, config_dir, data_dir, user, OPERATIONS_URL)
     _write_all(files(members, there), output)
+
+
+_size = {
+    "brokers": click.option(
+        "--brokers",
+        type=click.IntRange(1, 999),
+        default=3,
+        show_default=True,
+        help="Number of brokers.",
+    ),
+    "controllers": click.option(
+        "--controllers",
+        type=click.Choice(("1", "3", "5")),
+        default="3",
+        show_default=True,
+        help="Number of controllers: a majority must live.",
+    ),
+    "image": click.option(
+        "--image",
+        default=f"minikafka:{VERSION}",
+        show_default=True,
+        callback=_image,
+        metavar="NAME:TAG",
+        help="The image of the daemons.",
+    ),
+}
+
+
+def _sized(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_size.values()):
+        command = option(command)
+    return command
+
+
+@generate.command()
+@_sized
+@click.option(
+    "--port",
+    type=click.IntRange(1024, 65_535),
+    default=9092,
+    show_default=True,
+    help="The port of the first broker on this machine, the others at those after it.",
+)
+@_directory
+def compose(brokers: int, controllers: str, image: str, port: int, output: Path) -> None:
+    """Write a container image's recipe and a compose file that runs a cluster of it.
+
+    \b
+    minikafka generate compose --output DIR
+    docker compose --project-directory DIR up --build --wait
+    minikafka topics --bootstrap-server localhost:9092 --list
+    """
+    from .compose import Composed, files
+
+    if port + brokers - 1 > PORT_MAX:
+        raise click.BadParameter(f"{brokers} brokers need ports above {PORT_MAX}")
+    _write_all(files(Composed(brokers, int(controllers), port, image, VERSION)), output)
+
+
+@generate.command()
+@_sized
+@click.option(
+    "--storage",
+    default="20Gi",
+    show_default=True,
+    callback=_quantity,
+    help="The size of each broker's volume.",
+)
+@_directory
+def helm(brokers: int, controllers: str, image: str, storage: str, output: Path) -> None:
+    """Write a Helm chart with the values of one cluster.
+
+    The image is that of `minikafka generate compose`, in a registry that the nodes reach.
+
+    \b
+    minikafka generate helm --output chart --image registry.example/minikafka:0.2.0
+    helm install logs ./chart
+    """
+    from .helm import Charted, files
+
+    _write_all(files(Charted(brokers, int(controllers), image, storage, VERSION)), output)
 
 
 def _write(text: str, output: Path | None) -> None:

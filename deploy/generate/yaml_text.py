@@ -48,6 +48,8 @@ def _entry(head: str, item: Value) -> Iterator[str]:
 
 
 def _scalar(value: str | int) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
     if _PLAIN.fullmatch(value) and value.lower() not in _NOT_TEXT:
