@@ -36,6 +36,8 @@ COMMANDS = {
     "dump-log": "Print log segments, indexes, snapshots and checkpoints from disk.",
     "producer-perf-test": "Measure producing.",
     "consumer-perf-test": "Measure consuming.",
+    "verifiable-producer": "Write numbers; print what became of each as JSON.",
+    "verifiable-consumer": "Read a topic in a group; print what happens as JSON.",
 }
 """The line of help of each command. A command's module and function have the command's name."""
 ELSEWHERE = {

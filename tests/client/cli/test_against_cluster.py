@@ -1,5 +1,6 @@
 """The commands as processes against a cluster of real processes."""
 
+import json
 import re
 import signal
 import subprocess
@@ -184,6 +185,28 @@ def test_performance_tests(minikafka: Minikafka) -> None:
     few = ("--topic", "perf", "--num-records", 4000, "--timeout", 500, "--hide-header")
     out, _ = minikafka("consumer-perf-test", *few, code=1)
     assert out.startswith("WARNING: Exiting before consuming the expected number of messages")
+
+
+def test_what_verifiable_tools_produce_they_consume(minikafka: Minikafka) -> None:
+    minikafka("topics", "--create", "--topic", "verified", "--partitions", 3)
+    keyed = ("--repeating-keys", 5, "--value-prefix", 4)
+    out, err = minikafka("verifiable-producer", "--topic", "verified", "--max-messages", 20, *keyed)
+    assert err == ""
+    events = [json.loads(line) for line in out.splitlines()]
+    sent = [one for one in events if one["name"] == "producer_send_success"]
+    assert (events[-1]["sent"], events[-1]["acked"], len(sent)) == (20, 20, 20)
+    flags = ("--group-id", "verifiers", "--verbose", "--max-messages", 20)
+    out, err = minikafka("verifiable-consumer", "--topic", "verified", *flags)
+    assert err == ""
+    events = [json.loads(line) for line in out.splitlines()]
+    read = [one for one in events if one["name"] == "record_data"]
+    keys = ("key", "value", "topic", "partition", "offset")
+    assert sorted([one[key] for key in keys] for one in read) == sorted(
+        [one[key] for key in keys] for one in sent
+    )
+    committed = [one for one in events if one["name"] == "offsets_committed"]
+    assert all(one["success"] for one in committed)
+    assert [one["name"] for one in events][-2:] == ["shutdown_complete", "shutdown_requested"]
 
 
 def test_what_a_broker_wrote_can_be_dumped(cluster: LocalCluster, minikafka: Minikafka) -> None:
