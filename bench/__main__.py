@@ -288,6 +288,8 @@ def run_console(results: dict[str, Any]) -> None:
     results["console"] = {
         "pages": [page._asdict() for page in found.pages],
         "tabs": [tab._asdict() for tab in found.tabs],
+        "scans": [one._asdict() for one in found.scans],
+        "cancelled_ms": found.cancelled_ms,
     }
     for line in console.section(results):
         say(line)

@@ -1,4 +1,4 @@
-"""The console of a large cluster: how long each page takes, and what open tabs ask of brokers.
+"""The console of a large cluster: the time of each page, the cost of open tabs, a scan of records.
 
 The application runs in this process, asked without sockets: a page's time is the server's, with the
 answers of brokers that share the machine. Requests are counted where our connections send them.
@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
+from minikafka import Admin as SyncAdmin
 from minikafka import NewTopic
 from minikafka.aio import Admin
 from minikafka.client.net.connection import KafkaConnection
@@ -21,9 +22,13 @@ from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.runtime import SystemRuntime
 from minikafka.web.console.app import application
 from minikafka.web.console.desk import Desk, desk_for
+from minikafka.web.console.scan import scan
 from minikafka.web.console.server import collect_rarely
+from minikafka.web.console.views.messages import question_of
 
+from .load import replay
 from .meters import cpu_seconds
+from .requests import check_produced, produce
 
 TOPICS: Final = 1_000
 PARTITIONS: Final = 10
@@ -32,6 +37,11 @@ AT_ONCE: Final = 100
 ROUNDS: Final = 7
 TABS: Final = (1, 8)
 TAB_SECONDS: Final = 12.0
+MANY: Final = "many"
+RECORDS: Final = 10_000_000
+BATCH_BYTES: Final = 250_000
+FILTERS: Final = ("nowhere", "$.to == nowhere")
+TICK_SECONDS: Final = 0.005
 TARGET_MS: Final = 200.0
 PAGES: Final = (
     "/",
@@ -77,11 +87,26 @@ class OpenTabs(NamedTuple):
     broker_cores: float
 
 
+class Scanned(NamedTuple):
+    """A search in ten million records that finds nothing, up to its bound."""
+
+    filter: str
+    records: int
+    seconds: float
+    longest_pause_ms: float
+    """The longest time in which the console did nothing else."""
+    end: str
+    """The sentence with which it ended."""
+
+
 class Found(NamedTuple):
     """Medians of some rounds."""
 
     pages: list[PageTimes]
     tabs: list[OpenTabs]
+    scans: list[Scanned]
+    cancelled_ms: float
+    """From the visitor's leaving to the end of the scan."""
 
 
 def measure() -> Found:
@@ -89,7 +114,23 @@ def measure() -> Found:
     collect_rarely()
     with LocalCluster(brokers=3) as cluster:
         asyncio.run(_fill(cluster.bootstrap))
+        _fill_records(cluster)
         return asyncio.run(_measure(cluster))
+
+
+def _fill_records(cluster: LocalCluster) -> None:
+    with SyncAdmin(cluster.bootstrap) as admin:
+        admin.create_topics([NewTopic(MANY, 1, 1, configs={"retention.ms": "-1"})])
+        leader = cluster.node(admin.describe_topics([MANY])[MANY].partitions[0].leader_id)
+    request = produce(MANY, record_bytes=10, batch_bytes=BATCH_BYTES, acks=1)
+    filled = replay(
+        (leader.host, leader.port),
+        request.frame,
+        window=5,
+        requests=-(-RECORDS // request.records),
+        seconds=60,
+    )
+    check_produced(filled.last_response)
 
 
 async def _fill(bootstrap: str) -> None:
@@ -123,10 +164,12 @@ async def _measure(cluster: LocalCluster) -> Found:
             tabs = [
                 await _tabs(desk, path, count, sent, brokers) for path in WATCHED for count in TABS
             ]
+        scans = [await _scan(desk, text) for text in FILTERS]
+        cancelled_ms = await _cancelled(desk)
     finally:
         await desk.link.close()
         runtime.close()
-    return Found(pages, tabs)
+    return Found(pages, tabs, scans, cancelled_ms)
 
 
 @contextlib.contextmanager
@@ -164,11 +207,45 @@ async def _ms(tab: httpx.AsyncClient, path: str) -> float:
     return (time.perf_counter() - began) * 1000
 
 
+async def _scan(desk: Desk, text: str) -> Scanned:
+    """Search for what is not there."""
+    pauses: list[float] = []
+    ticking = asyncio.create_task(_tick(pauses))
+    began = time.perf_counter()
+    question = question_of(MANY, {"from": "oldest", "filter": text})
+    async with contextlib.aclosing(scan(desk.link, question)) as turns:
+        async for progress in turns:
+            last = progress
+    took = time.perf_counter() - began
+    ticking.cancel()
+    return Scanned(text, last.scanned, took, max(pauses) * 1000, last.end)
+
+
+async def _tick(pauses: list[float]) -> None:
+    while True:
+        began = time.perf_counter()
+        await asyncio.sleep(TICK_SECONDS)
+        pauses.append(time.perf_counter() - began - TICK_SECONDS)
+
+
+async def _cancelled(desk: Desk) -> float:
+    ending = asyncio.Event()
+    path = f"/scan/{MANY}?from=oldest&filter=nowhere"
+    scanning = asyncio.create_task(_stream(application(desk), path, ending))
+    await asyncio.sleep(1)
+    assert desk.scans == 1
+    began = time.perf_counter()
+    ending.set()
+    await scanning
+    assert desk.scans == 0
+    return (time.perf_counter() - began) * 1000
+
+
 async def _tabs(desk: Desk, path: str, tabs: int, sent: list[str], brokers: list[int]) -> OpenTabs:
     """Leave tabs open, each with the page's stream of events, as a browser would."""
     app = application(desk)
     ending = asyncio.Event()
-    streams = [asyncio.create_task(_stream(app, path, ending)) for _ in range(tabs)]
+    streams = [asyncio.create_task(_stream(app, "/live" + path, ending)) for _ in range(tabs)]
     await asyncio.sleep(1)
     sent.clear()
     began, spent = time.perf_counter(), sum(map(cpu_seconds, brokers))
@@ -187,8 +264,8 @@ async def _stream(app: Any, path: str, ending: asyncio.Event) -> None:
     scope = {
         "type": "http",
         "method": "GET",
-        "path": "/live" + name,
-        "raw_path": ("/live" + name).encode(),
+        "path": name,
+        "raw_path": name.encode(),
         "query_string": query.encode(),
         "headers": [(b"host", b"localhost")],
         "scheme": "http",
@@ -222,6 +299,7 @@ def checks(results: dict[str, Any]) -> list[tuple[str, str, float, bool]]:
     )
     of = f"{TOPICS * PARTITIONS:,} partitions and {GROUPS} groups"
     slow = slowest["asked_ms"]
+    pause = max(one["longest_pause_ms"] for one in found["scans"])
     return [
         (
             f"console, {of}: the slowest page, {slowest['path']} (ms)",
@@ -235,6 +313,7 @@ def checks(results: dict[str, Any]) -> list[tuple[str, str, float, bool]]:
             more,
             more <= 1.2,
         ),
+        ("console: the longest pause during a scan of records (ms)", "≤ 100", pause, pause <= 100),
     ]
 
 
@@ -274,5 +353,16 @@ def section(results: dict[str, Any]) -> list[str]:
             f"| `{tab['path']}` | {tab['tabs']} | {tab['requests_per_second']:.1f} | "
             f"{tab['broker_cores']:.3f} |"
             for tab in found["tabs"]
+        ),
+        "",
+        f"A search for what is not in {RECORDS:,} records of one partition. Whoever leaves ends it "
+        f"within {found['cancelled_ms']:.0f} ms.",
+        "",
+        "| filter | records | s | longest pause of the console, ms | how it ended |",
+        "|---|---|---|---|---|",
+        *(
+            f"| `{one['filter']}` | {one['records']:,} | {one['seconds']:.1f} | "
+            f"{one['longest_pause_ms']:.0f} | {one['end']} |"
+            for one in found["scans"]
         ),
     ]

@@ -1,6 +1,7 @@
 """The page that searches messages, and the stream of events that fills it."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Final
 
 from starlette.exceptions import HTTPException
@@ -56,10 +57,12 @@ async def stream(desk: Desk, request: Request) -> AsyncIterator[bytes]:
 async def _events(desk: Desk, question: Question) -> AsyncIterator[bytes]:
     desk.scans += 1
     try:
-        async for progress in scan(desk.link, question):
-            yield event(desk.pages.part("found.html", progress=progress, question=question))
-            if desk.closing.is_set():
-                break
+        # Closed at once, wherever the visitor leaves: its consumer reads ahead until then.
+        async with aclosing(scan(desk.link, question)) as turns:
+            async for progress in turns:
+                yield event(desk.pages.part("found.html", progress=progress, question=question))
+                if desk.closing.is_set():
+                    break
     except MinikafkaError as error:
         progress = Progress((), 0, 0, end=f"The scan ended: {error}")
         yield event(desk.pages.part("found.html", progress=progress, question=question))

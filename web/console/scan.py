@@ -5,9 +5,10 @@ progress. It ends when the visitor closes the page.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
+from heapq import heappush, heapreplace
 from typing import Final
 
 from ...client.admin.admin import Admin
@@ -17,7 +18,8 @@ from ...protocol.types import TopicPartition
 from . import asking
 from .link import Link
 from .views.messages import ALL, Question
-from .views.records import Record, RecordRow, row_of
+from .views.records import MOST_BYTES, Record, RecordRow, row_of
+from .views.words import plural
 
 MOST_SCANNED: Final = 1_000_000
 """The most records that a scan reads before it stops and offers to continue."""
@@ -27,7 +29,9 @@ MOST_TAILED: Final = 2_000
 TAIL_PER_TURN: Final = 50
 """The most new records that one update of the page shows; the rest is only counted."""
 TURN_RECORDS: Final = 2_000
-"""Records that are read before the scan yields to the event loop."""
+"""The most records between two updates of the page."""
+SLICE_RECORDS: Final = 100
+"""Records that are matched before the scan yields to the event loop."""
 POLL_MS: Final = 500
 MAX_BYTES: Final = 8 * 1024 * 1024
 
@@ -54,6 +58,8 @@ class Range:
 
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
+    older: int = 0
+    """Offsets before the starts that a search for the newest records leaves out."""
 
 
 async def scan(link: Link, question: Question) -> AsyncGenerator[Progress, None]:
@@ -72,8 +78,9 @@ async def scan(link: Link, question: Question) -> AsyncGenerator[Progress, None]
             turns = _tail(consumer, question)
         else:
             turns = _until(consumer, question, span, link.runtime.monotonic_ms)
-        async for progress in turns:
-            yield progress
+        async with aclosing(turns):
+            async for progress in turns:
+                yield progress
 
 
 async def _range(admin: Admin, question: Question) -> Range:
@@ -104,6 +111,7 @@ async def _range(admin: Admin, question: Question) -> Range:
                 begin = end
             case "newest":
                 reach = MOST_SCANNED // len(wanted) if question.filter else question.limit
+                span.older += max(end - reach - begin, 0)
                 begin = max(begin, end - reach)
             case "offset":
                 begin = max(begin, question.offset)
@@ -116,60 +124,120 @@ async def _range(admin: Admin, question: Question) -> Range:
 
 async def _until(
     consumer: Consumer[bytes, bytes], question: Question, span: Range, now_ms: Callable[[], int]
-) -> AsyncIterator[Progress]:
+) -> AsyncGenerator[Progress, None]:
     """Scan up to the ends; a search for the newest records shows them when all are known."""
-    match, newest = question.match, question.begin == "newest"
-    latest: deque[Record] = deque(maxlen=question.limit)
+    match, limit = question.match, question.limit
+    newest = Newest(limit, question.form) if question.begin == "newest" else None
     scanned = found = 0
-    left = dict(span.ends)
+    at, left = dict(span.starts), dict(span.ends)
     deadline_ms = now_ms() + MOST_MS
-    while left and (newest or found < question.limit):
+    while left and (newest is not None or found < limit):
         if scanned >= MOST_SCANNED or now_ms() > deadline_ms:
             break
         rows: list[RecordRow] = []
-        for record in await consumer.poll(POLL_MS, TURN_RECORDS):
+        for number, record in enumerate(await consumer.poll(POLL_MS, TURN_RECORDS)):
+            if number % SLICE_RECORDS == 0:
+                await asyncio.sleep(0)
             where = record.topic_partition
             if where not in left or record.offset >= left[where]:
                 continue
             scanned += 1
+            at[where] = record.offset + 1
             if match is not None and not match(record):
                 continue
-            if newest:
-                latest.append(record)
-            elif found < question.limit:
-                rows.append(row_of(record, question.form))
             found += 1
-        for where in list(left):
-            if await consumer.position(where, timeout_ms=POLL_MS * 10) >= left[where]:
-                del left[where]
-                consumer.pause(where)
+            if newest is not None:
+                newest.add(record)
+                continue
+            rows.append(row_of(record, question.form))
+            if found == limit:
+                break
+        else:
+            for where in list(left):
+                at[where] = await consumer.position(where, timeout_ms=POLL_MS * 10)
+                if at[where] >= left[where]:
+                    del left[where]
+                    consumer.pause(where)
         yield Progress(tuple(rows), scanned, found)
-        await asyncio.sleep(0)
-    shown = sorted(latest, key=lambda one: (-one.timestamp_ms, one.partition, -one.offset))
-    at = None
-    if left and len(span.starts) == 1:
-        (where,) = span.starts
-        at = await consumer.position(where, timeout_ms=POLL_MS * 10)
-    rows_shown = tuple(row_of(record, question.form) for record in shown)
-    found = min(found, question.limit)
-    yield Progress(rows_shown, scanned, found, end=_end(question, left, found), go_on_at=at)
+    unread = {where: end - at[where] for where, end in left.items() if at[where] < end}
+    yield Progress(
+        () if newest is None else newest.rows(),
+        scanned,
+        min(found, limit),
+        end=_end(question, scanned, found, unread, span.older),
+        go_on_at=at[next(iter(unread))] if len(span.starts) == len(unread) == 1 else None,
+    )
 
 
-def _end(question: Question, left: Mapping[TopicPartition, int], found: int) -> str:
+class Newest:
+    """Keeps the newest records that are added, by their timestamps, up to a limit."""
+
+    def __init__(self, limit: int, form: str) -> None:
+        self._limit = limit
+        self._form = form
+        self._kept: list[tuple[int, int, int, Record | RecordRow]] = []
+        """A heap, the oldest record first."""
+
+    def add(self, record: Record) -> None:
+        """Keep a record if it is newer than one of those kept, or there is room."""
+        when = record.timestamp_ms, -record.partition, record.offset
+        is_full = len(self._kept) == self._limit
+        if is_full and when < self._kept[0][:3]:
+            return
+        size = len(record.value or b"") + len(record.key or b"")
+        # A large record is kept as it is shown, cut: hundreds of them would not fit in memory.
+        kept = record if size <= MOST_BYTES else row_of(record, self._form)
+        if is_full:
+            heapreplace(self._kept, (*when, kept))
+        else:
+            heappush(self._kept, (*when, kept))
+
+    def rows(self) -> tuple[RecordRow, ...]:
+        """Show the records, the newest first."""
+        newest_first = sorted(self._kept, key=lambda one: (-one[0], -one[1], -one[2]))
+        return tuple(
+            kept if isinstance(kept, RecordRow) else row_of(kept, self._form)
+            for *_, kept in newest_first
+        )
+
+
+def _end(
+    question: Question, scanned: int, found: int, unread: Mapping[TopicPartition, int], older: int
+) -> str:
+    """Say why and where a scan ended; `unread` and `older` count offsets beyond its range."""
+    is_newest = question.begin == "newest"
+    if unread and (is_newest or found < question.limit):
+        where = f"after {plural(scanned, 'record')}, at its bounds of"
+        bounds = f"{plural(MOST_SCANNED, 'record')} or {MOST_MS // 1000} s"
+        left = f"{plural(sum(unread.values()), 'offset')} of {_named(unread)} are left"
+        return f"The scan stopped {where} {bounds}: {left}."
     if found >= question.limit:
         return f"{question.limit} records are shown, as many as were asked for."
-    if left:
-        return "The scan stopped at its bounds, not at the end of the log."
+    if older:
+        seen = f"These are all in the newest {plural(scanned, 'record')}"
+        how = "begin at the oldest, an offset or a time to search them"
+        return f"{seen}; {plural(older, 'older offset')} were not read: {how}."
     return "That is all there is."
 
 
-async def _tail(consumer: Consumer[bytes, bytes], question: Question) -> AsyncIterator[Progress]:
+def _named(unread: Mapping[TopicPartition, int]) -> str:
+    if len(unread) > 1:
+        return plural(len(unread), "partition")
+    (where,) = unread
+    return f"partition {where.partition}"
+
+
+async def _tail(
+    consumer: Consumer[bytes, bytes], question: Question
+) -> AsyncGenerator[Progress, None]:
     """Show new records until the visitor closes the page, or MOST_TAILED are shown."""
     match = question.match
     scanned = found = skipped = 0
     while found - skipped < MOST_TAILED:
         rows: list[RecordRow] = []
-        for record in await consumer.poll(POLL_MS, TURN_RECORDS):
+        for number, record in enumerate(await consumer.poll(POLL_MS, TURN_RECORDS)):
+            if number % SLICE_RECORDS == 0:
+                await asyncio.sleep(0)
             scanned += 1
             if match is not None and not match(record):
                 continue

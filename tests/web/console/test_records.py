@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 
 from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.records.record_batch import TimestampType
+from minikafka.web.console.scan import Newest
+from minikafka.web.console.views import avro
 from minikafka.web.console.views.filters import MOST_LETTERS, BadFilter, filter_of
-from minikafka.web.console.views.records import FORMS, MOST_BYTES, Record, row_of, text_of
+from minikafka.web.console.views.records import (
+    FORMS,
+    MOST_BYTES,
+    Record,
+    RecordRow,
+    row_of,
+    text_of,
+)
 
 
 def record(value: bytes | None, key: bytes | None = b"MK7", **headers: bytes) -> Record:
@@ -50,6 +59,63 @@ def test_a_value_that_is_not_of_the_form_that_is_wanted_is_hexadecimal() -> None
     assert text_of(b"12", "json").text == "12"
     assert text_of(b"\xff", "text").text == "\ufffd"
     assert text_of(b"Obj\x01 but no Avro", "avro").form == "hex"
+
+
+TREE = {
+    "type": "record",
+    "name": "n.Tree",
+    "fields": [
+        {"name": "leaf", "type": {"type": "fixed", "name": "Id", "size": 4}},
+        {"name": "below", "type": {"type": "array", "items": "n.Tree"}},
+        {"name": "ids", "type": {"type": "array", "items": "Id"}},
+        {"name": "either", "type": {"type": "array", "items": ["null", "string"]}},
+    ],
+}
+VOID = {"type": "record", "name": "n.Void", "fields": [{"name": "a", "type": "null"}]}
+
+
+def array_of(items: object) -> dict[str, object]:
+    return {"type": "array", "items": items}
+
+
+@pytest.mark.parametrize(
+    ("schema", "expands"),
+    [
+        ("null", False),
+        (TREE, False),
+        ({"type": "map", "values": "null"}, False),
+        (array_of({"type": "array", "items": "int"}), False),
+        (array_of("null"), True),
+        (array_of({"type": "null"}), True),
+        (array_of({"type": "fixed", "name": "F", "size": 0}), True),
+        ([VOID, array_of("Void")], True),
+        ([VOID, {**VOID, "name": "other.Void", "fields": []}, array_of("other.Void")], True),
+        (array_of("never-defined"), True),
+        (array_of({"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}), True),
+        ({"type": "map", "values": array_of(VOID)}, True),
+    ],
+)
+def test_arrays_of_items_that_take_no_bytes_are_told_apart(schema: object, expands: bool) -> None:
+    assert avro.may_expand(schema) is expands
+
+
+def test_a_schema_that_is_too_deep_may_expand() -> None:
+    schema: object = "int"
+    for _ in range(avro.MOST_DEPTH):
+        schema = array_of(schema)
+    assert avro.may_expand(schema)
+
+
+def test_the_newest_records_are_kept_and_large_ones_cut() -> None:
+    newest = Newest(2, "auto")
+    for when, size in ((5, 1), (9, 4 * MOST_BYTES), (7, 1), (6, 1)):
+        newest.add(record(b"x" * size)._replace(timestamp_ms=when))
+    rows = newest.rows()
+    assert [(row.timestamp_ms, row.value.size, len(row.value.text)) for row in rows] == [
+        (9, 4 * MOST_BYTES, MOST_BYTES),
+        (7, 1, 1),
+    ]
+    assert [isinstance(one, RecordRow) for *_, one in newest._kept] == [False, True]
 
 
 def test_a_huge_value_is_cut_and_says_so() -> None:

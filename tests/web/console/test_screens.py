@@ -9,7 +9,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from minikafka import Admin, AdminError
+from minikafka import Admin, AdminError, NewTopic, Producer
 from minikafka.runtime.runtime import SystemRuntime
 from minikafka.web.console import scan
 from minikafka.web.console.app import application
@@ -214,8 +214,35 @@ async def test_a_scan_stops_at_its_bounds_and_says_where_to_go_on(
     monkeypatch.setattr(scan, "TURN_RECORDS", 10)
     asked = {"from": "oldest", "partition": 0, "filter": "nowhere"}
     events = await scanned(visitor, **asked)
-    assert "stopped at its bounds" in events
+    bounds = "The scan stopped after 30 records, at its bounds of 30 records or 30 s"
+    assert f"{bounds}: 70 offsets of partition 0 are left." in events
     assert "Go on from offset 30" in events
+    newest = await scanned(visitor, **{**asked, "from": "newest"})
+    assert "all in the newest 30 records; 70 older offsets were not read" in newest
+
+
+async def test_a_scan_that_shows_enough_goes_on_at_the_next_record(
+    visitor: httpx.AsyncClient,
+) -> None:
+    events = await scanned(visitor, **{"from": "oldest", "partition": 0, "limit": 20})
+    assert "20 records are shown" in events
+    assert "Go on from offset 20" in events
+
+
+async def test_the_newest_of_several_partitions_are_those_written_last(
+    visitor: httpx.AsyncClient, cluster: Cluster
+) -> None:
+    with Admin(cluster.bootstrap) as admin:
+        admin.create_topics([NewTopic("in-turns", 2, 1)])
+    with Producer(cluster.bootstrap) as producer:
+        for number in range(60):
+            producer.send("in-turns", b"%d" % number, partition=number % 2, timestamp_ms=number)
+        producer.flush()
+    answer = await visitor.get("/scan/in-turns", params={"limit": "20"})
+    with Admin(cluster.bootstrap) as admin:
+        admin.delete_topics(["in-turns"])
+    shown = re.findall(r"/topics/in-turns/(\d)/(\d+)/replay", answer.text)
+    assert [int(offset) * 2 + int(index) for index, offset in shown] == list(range(59, 39, -1))
 
 
 async def test_whoever_goes_ends_the_scan(desk: Desk) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgpack
 
 from ....client.records import ConsumerRecord
+from .avro import objects_in
 
 MOST_BYTES: Final = 65_536
 """The most bytes of a key or value that are shown; larger JSON is shown as text and cut."""
@@ -133,18 +134,8 @@ def _msgpack(data: bytes) -> str | None:
 
 
 def _avro(data: bytes) -> str | None:
-    if not data.startswith(b"Obj\x01") or len(data) > MOST_BYTES:
-        return None
-    try:
-        from io import BytesIO
-
-        from fastavro import reader
-    except ImportError:
-        return None
-    try:
-        return _pretty(list(reader(BytesIO(data))))
-    except (ValueError, TypeError, KeyError, IndexError, EOFError, RecursionError):
-        return None
+    found = None if len(data) > MOST_BYTES else objects_in(data)
+    return None if found is None else _pretty(found)
 
 
 def _text(data: bytes) -> str | None:
