@@ -62,7 +62,7 @@ from .whereabouts import Metadata, Whereabouts
 
 NO_BOUND = 1 << 62
 PEER_REQUEST_MS = 5_000
-"""Milliseconds to wait for another broker's answer; later, other brokers may lead."""
+"""Milliseconds to wait for another broker's answer; by then another broker may lead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The table of what clients measure: each metric's name, group, unit and meaning.
 
-Pure. Names and groups are those of Kafka's clients. Documentation and exporters are read off this
-table; a test checks that `metrics()` returns exactly its names.
+Pure. Names and groups are those of Kafka's clients. Documentation and exporters are generated from
+this table; a test checks that `metrics()` returns exactly its names.
 """
 
 from collections.abc import Iterable

@@ -99,7 +99,7 @@ class Stat:
 
 
 class TimeSpent:
-    """The time that calls of several kinds took, each kind summed up since the client was made."""
+    """The total time that calls took since the client was made, by kind of call."""
 
     def __init__(self, clock_us: Callable[[], int], kinds: tuple[str, ...]) -> None:
         """`clock_us` returns a monotonic time in microseconds."""
@@ -108,7 +108,7 @@ class TimeSpent:
 
     @contextmanager
     def counted(self, kind: str) -> Iterator[None]:
-        """Add the time that the block takes to its kind, also if it raises."""
+        """Add the time that the block takes to the total of `kind`, even if the block raises."""
         begun_us = self._clock_us()
         try:
             yield

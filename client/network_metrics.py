@@ -1,6 +1,7 @@
 """The metrics of a client's connections, under the names of Kafka's clients.
 
-Pure: the clock is injected. Counted per connection, request and answer.
+Pure: the clock is injected. Something is counted per connection, request and answer, never per
+record.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from .metrics import Stat
 
 @dataclass(slots=True)
 class _Broker:
-    """One broker's address while connections to it are open."""
+    """The counts of one broker's address, kept while connections to it are open."""
 
     latency: Stat
     connection_count: int = 0

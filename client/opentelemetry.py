@@ -65,8 +65,8 @@ def observe(client: Client, meter_provider: api.MeterProvider | None = None) -> 
     """Report a client's metrics to OpenTelemetry until it is closed, and then once more.
 
     `meter_provider` is by default the global one, which may also be set later. Call this on the
-    event loop of a client for asyncio; RuntimeError if there is none. TypeError if `client` is
-    none of ours.
+    event loop of a client for asyncio; RuntimeError if there is none. TypeError if `client` is not
+    a producer, consumer or admin of this library.
 
     Two metrics have the names of the semantic conventions: `messaging.client.sent.messages` and
     `messaging.client.consumed.messages`. The others are named `kafka.producer.request_latency_avg`

@@ -48,7 +48,7 @@ def call_on(
 ) -> T:
     """Call a plain function on a loop of any thread, and return its result.
 
-    It is called here if this is the loop's own thread, or if the loop does not run. Raises
+    In the loop's own thread, and if the loop does not run, the function is called directly. Raises
     TimeoutError after `timeout_s`.
     """
     if not loop.is_running() or _is_here(loop):

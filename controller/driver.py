@@ -107,7 +107,7 @@ class Controller:
         self._parked: dict[asyncio.Future[None], None] = {}
         self._is_active = self._is_stopping = False
         self._first_of_reign: int | None = None
-        """This controller is active once this offset is committed; None while it does not lead."""
+        """The offset whose commit makes this controller active; None while it does not lead."""
         self._more = asyncio.Event()
         self._settled = asyncio.Event()
         """Set while this controller is active or another one is known to lead."""

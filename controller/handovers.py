@@ -47,7 +47,7 @@ class Handovers:
     # Messages of brokers.
 
     def on_registering(self, request: RegisterBroker) -> None:
-        """Elect at once if the broker registers a directory of its earlier start."""
+        """Elect at once if the new start of the broker has a directory of the earlier one."""
         old = self._controller.cluster.image.brokers.get(request.broker_id)
         if (
             self._leases is not None

@@ -214,7 +214,7 @@ class Leases:
         return [Probe(broker_id, broker_epoch)]
 
     def on_control_contact(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
-        """Renew the lease: something from this start arrived over TCP. An ended one lives again."""
+        """Renew or reopen the lease, because something from this start arrived over TCP."""
         if (lease := self._of(broker_id, broker_epoch)) is not None:
             lease.contact_ms = now_ms
             if not lease.is_live:

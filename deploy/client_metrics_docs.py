@@ -1,4 +1,4 @@
-"""Generates docs/client-metrics.md from the table of what clients measure.
+"""Generates docs/client-metrics.md from the table of client metrics.
 
 python -m minikafka.deploy.client_metrics_docs > docs/client-metrics.md
 """

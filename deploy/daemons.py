@@ -130,7 +130,7 @@ class Daemon:
 
 
 class Daemons:
-    """Starts daemons through one nursery; they end when this process or its pipe to them does."""
+    """Starts daemons through a fork server of its own; they end when this process ends."""
 
     def __init__(self, *, first: Program, inherit: Sequence[int] = ()) -> None:
         """Start the nursery, which at once loads the program `first`."""

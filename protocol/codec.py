@@ -87,7 +87,7 @@ def decoder_of(cls: type, version: int) -> Decoder:
 def encoder_of(cls: type, version: int) -> Encoder:
     """Compile, or look up, `encode(buffer, parts, message) -> last buffer`.
 
-    It appends to `buffer`. If it adds parts, it returns the buffer that comes after them.
+    The function appends to `buffer`. If it adds parts, it returns the buffer that follows them.
     """
     encoder = _encoders.get((cls, version))
     if encoder is None:

@@ -422,7 +422,7 @@ class _Encoding:
             self._value(src, items, f)
 
     def _tags(self, src: _Source, tagged: list[Field]) -> None:
-        """Generate the writing of the tagged fields that differ from their default, in order."""
+        """Generate the writing of the tagged fields that differ from their default, by tag."""
         if not tagged:
             src.add("b.append(0)")
             return

@@ -140,7 +140,7 @@ def _message_when_full(codec: Codec) -> str:
 
 
 def _likely_size(codec: Codec, data: Buffer) -> int:
-    """Guess the output's size; at least as the frame states it, which may be false."""
+    """Guess the output's size: no less than the frame states, which may be false."""
     guess = 4 * len(data) + 1024
     if codec == Codec.GZIP and len(data) >= 18:
         return max(guess, int.from_bytes(data[-4:], "little"))

@@ -181,7 +181,7 @@ class ErrorCode(IntEnum):
 
 
 MOST_DETAIL: Final = 2_000
-"""Characters of an error's text. A string of the protocol ends at 32,767 bytes."""
+"""The most characters of an error's text; a string of the protocol has at most 32,767 bytes."""
 
 
 class ApiError(MinikafkaError):

@@ -12,7 +12,7 @@ from collections.abc import MutableMapping
 from typing import Final, Self
 
 REPORTS_PER_DEADLINE: Final = 3
-"""Signs of life that are sent in each period of the watchdog, so that one may be late."""
+"""The number of watchdog messages in each watchdog period, so that one may be late."""
 LONGEST_STATUS: Final = 500
 
 
@@ -26,7 +26,7 @@ class Systemd:
 
     @classmethod
     def from_environment(cls, environ: MutableMapping[str, str] = os.environ) -> Self | None:
-        """Return None if the process is no service of systemd that reports.
+        """Make one for this process; None if systemd did not start it with `Type=notify`.
 
         The variables are removed, so that no child process reports in this one's name.
         """
@@ -39,7 +39,7 @@ class Systemd:
         return cls(address, int(period_us) / 1e6 if is_watched else None)
 
     def ready(self, status: str) -> None:
-        """Report that the daemon serves, and from now on that it is alive.
+        """Report that the daemon is ready, and from now on regularly that it is alive.
 
         The reports come from the running event loop, so that a loop that hangs sends none.
         """

@@ -99,7 +99,7 @@ def check_names_all(option: str, wanted: Offsets, existing: Offsets) -> None:
 
 
 def check_not_reversed(starting: Bound, start: Offsets, ending: Bound, end: Offsets) -> None:
-    """Refuse a start after the end, which bounds of different kinds may turn out to be."""
+    """Refuse a start after the end; bounds of different kinds show this only when resolved."""
     for topic, by in sorted(end.items()):
         for partition, last in sorted(by.items()):
             if last < start[topic][partition]:

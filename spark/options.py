@@ -119,7 +119,7 @@ def json_object(option: str, text: str) -> dict[str, Any]:
 
 
 def is_partition(text: str) -> bool:
-    """True if the text is a partition number in its usual form; 00 would repeat 0."""
+    """True if the text is a partition number without leading zeros, since 00 would repeat 0."""
     return text.isascii() and text.isdecimal() and str(int(text)) == text
 
 

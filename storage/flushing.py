@@ -50,7 +50,7 @@ class SharedFlush:
 
 
 def _look_at(turn: asyncio.Future[None]) -> None:
-    """Retrieve the error of a run, which its callers got and `Files` has recorded."""
+    """Mark the run's error as retrieved, because its callers and `Files` have it."""
     if not turn.cancelled():
         turn.exception()
 

@@ -81,8 +81,7 @@ class Log:
         )
         self.producers = found.producers
         self.cuts = int(found.may_be_uncut)
-        """A counter that changes with every cut, so that work under way can tell that one
-        happened."""
+        """A counter that changes with every cut, so that work under way can notice a cut."""
         self.durability = Durability(self, self._epoch_file, found.recovery_point)
         self.reader = LogReader(self, runtime)
         self.on_flush_due: Callable[[Log], None] | None = None
@@ -165,8 +164,8 @@ class Log:
         """Append batches that carry their offsets and epochs, in order, in one write per segment.
 
         The headers must describe the buffers: code that stamps a buffer sets its header too.
-        `are_observed` tells that `producers` took in the batches, except markers, when they were
-        staged. If LogDirectoryFailed is raised, the segment then written to got none of the
+        `are_observed` is True if `producers` recorded the batches, except markers, when they were
+        staged. If LogDirectoryFailed is raised, the segment that was being written has none of the
         batches.
         """
         if not batches:

@@ -75,10 +75,10 @@ class ProducerReplay:
         self._now_ms = now_ms
 
     def run(self, end_offset: int, before: ProducerState) -> ProducerState:
-        """Replay in one step, because after a truncation no other state may be seen.
+        """Replay without yielding to other tasks, which must not see an outdated state.
 
-        The replay begins before all changes that are not settled, because snapshots do not tell
-        which markers may still be cut off.
+        The replay begins before all unsettled changes, because a snapshot does not say which
+        markers may still be cut off.
         """
         start, state = self._snapshots.newest(before.first_unsettled(end_offset), self._now_ms)
         for _ in self._observe(state, start, end_offset):

@@ -104,7 +104,7 @@ class Holdings(Generic[H]):
     def in_the_way(
         self, excess: int, now_ms: int, patience_ms: int, spared: Container[H] = ()
     ) -> list[H]:
-        """Return holders of `excess` bytes that have finished nothing for `patience_ms`."""
+        """Return holders idle for `patience_ms`, until they hold `excess` bytes together."""
         found: list[H] = []
         for holder, held in self._held.items():
             if excess <= 0:

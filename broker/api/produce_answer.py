@@ -120,12 +120,12 @@ class ProduceAnswer(CallAnswer):
         self._waiting -= 1
 
     def hold(self) -> None:
-        """Until `release`, do not answer and send no batch to a worker: other batches must wait."""
+        """Send no answer, and no batch to a worker, until `release`, to keep batches in order."""
         self._waiting += 1
         self._is_held = True
 
     def release(self) -> None:
-        """End `hold`, because no batch waits any more that may not yet be appended."""
+        """End `hold`, because every held batch has been appended or refused."""
         self._is_held = False
         if self._to_open:
             self._open()

@@ -195,7 +195,7 @@ class TransactionalProduce(CallAnswer):
         self.produce.results[place] = (topic, data, partition, appended)
 
     def proceed(self, place: int) -> None:
-        """Begin to wait for the written batch of this result; release if no other is held."""
+        """Wait until the written batch is final; after the last held one call `release`."""
         self._held_count -= 1
         if not self._has_begun:
             return

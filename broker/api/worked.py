@@ -21,7 +21,7 @@ class Worked(CallAnswer):
         name: str,
         response: Callable[[], object],
     ) -> None:
-        """`response` gives the response message, once `work` has ended without an error."""
+        """`response` returns the message to send, when `work` has ended without an error."""
         super().__init__(call)
         self._response = response
         self._error: Exception | None = None

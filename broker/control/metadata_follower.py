@@ -45,7 +45,7 @@ class MetadataFollower:
         position: MetadataPosition,
         on_lost: Callable[[MetadataLost], None],
     ) -> None:
-        """`publish` acts on each step; its image is the live one, which goes on changing.
+        """`publish` is called with each change and the image, which later changes modify.
 
         `on_lost` is called once if the controllers have lost metadata; following ends then.
         """
@@ -138,7 +138,7 @@ class MetadataFollower:
         self._fresh_start = self._channel.lease.is_blind = True
 
     def _is_current(self, answer: MetadataFetched) -> bool:
-        """True if enough was replayed to act on it; each later step is acted on at once."""
+        """True if the image is complete; from then on each change is published at once."""
         if not self._fresh_start:
             return True
         epoch = self._channel.broker_epoch

@@ -95,7 +95,7 @@ class FollowerProgress:
 def carried_over(
     known: FollowerProgress | None, is_member: bool, was_member: bool, now_ms: int, lag_max_ms: int
 ) -> FollowerProgress:
-    """Return the progress of a follower that stays valid under a new record of the partition."""
+    """Return a follower's progress as far as it stays valid when the metadata changes."""
     if is_member:
         # A new member gets the full lag time to prove itself.
         progress = known or FollowerProgress()

@@ -80,7 +80,7 @@ class Admin:
 
     @property
     def is_closed(self) -> bool:
-        """True once `close` has ended, or the start has failed."""
+        """True once the client is closed, or its start has failed."""
         return self._asking.is_closed
 
     def metrics(self) -> dict[str, float]:

@@ -85,8 +85,8 @@ async def describe_api_versions(
 ) -> dict[int, dict[int, Versions] | ApiError]:
     """Return which versions of each API these brokers serve, by broker and API key.
 
-    Instead of its versions, a broker has REQUEST_TIMED_OUT with the reason if it did not answer
-    within default_api_timeout_ms.
+    A broker that did not answer within default_api_timeout_ms has the error REQUEST_TIMED_OUT
+    instead of versions.
     """
 
     async def ask(connection: KafkaConnection) -> dict[int, Versions]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 COMPLAINT = "Error while executing broker api versions command"
 ANSWER_MS = 5000
-"""How long each broker may take, as in Kafka's tool."""
+"""The milliseconds that each broker may take to answer, as in Kafka's tool."""
 BETWEEN_NODES: Final = (
     ApiKey.LEADER_AND_ISR,
     ApiKey.STOP_REPLICA,
@@ -44,7 +44,7 @@ BETWEEN_NODES: Final = (
 @bootstrap_server
 @command_config()
 def broker_api_versions(bootstrap: str, command_config: Path | None) -> None:
-    """Print which APIs each broker serves, in which versions, and the newest that can be used here.
+    """Print the APIs of each broker, their versions, and the newest version used by this client.
 
     \b
     minikafka broker-api-versions --bootstrap-server localhost:9092

@@ -48,8 +48,8 @@ def cluster(
 ) -> None:
     """Print a cluster's id or its endpoints, or forget a broker that will not come back.
 
-    A broker that is unregistered leaves every ISR and stays assigned to its replicas: move them
-    first. One that still runs registers again by itself.
+    An unregistered broker leaves every ISR and stays assigned to its replicas, so move them first.
+    A broker that still runs registers again by itself.
 
     \b
     minikafka cluster cluster-id --bootstrap-server localhost:9092

@@ -59,9 +59,9 @@ def controllers_option(*short: str) -> Callable[[F], F]:
 
 
 def one_end(bootstrap: str | None, controllers: str | None) -> str | None:
-    """Return the brokers to ask, or None if controllers are asked; UsageError unless just one is.
+    """Return the brokers to ask, None to ask controllers; UsageError if both or neither are given.
 
-    Brokers that only the environment names give way to controllers.
+    If only the environment names brokers, the controllers are asked.
     """
     if controllers is not None and is_from_environment("bootstrap"):
         bootstrap = None

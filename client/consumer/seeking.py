@@ -109,7 +109,7 @@ class Seeking:
         return max(end - self._progress.position_of(state), 0)
 
     def metrics(self) -> dict[str, float]:
-        """Return Kafka's metrics that depend on the assignment: its size, most lag, least lead."""
+        """Return the metrics of the assignment: its size, greatest lag and least lead."""
         states = self._positions.states.values()
         lags = [lag for state in states if (lag := self._lag_of(state)) is not None]
         leads = [

@@ -62,7 +62,7 @@ class Batch:
     watchers: list[Callable[["Batch"], None]] = field(default_factory=list)
 
     def encode(self) -> bytearray:
-        """Return the bytes to send, with the producer id, epoch and sequence of `number`."""
+        """Return the bytes to send, with the producer id, epoch and sequence that `number` set."""
         if self.encoded is None:
             assert self.builder is not None
             self.encoded = self.builder.build(

@@ -32,7 +32,7 @@ class Engine:
         self._config = config
         self._metrics = ProducerMetrics(runtime)
         self.spent = self._metrics.spent
-        """Sums up the time that the user's calls take."""
+        """The total time that the user's calls have taken, by kind of call."""
         self._pool = pool_for(runtime, config, self._metrics.network)
         self.metadata = Metadata(
             runtime, config, self._pool, auto_create=config.allow_auto_create_topics

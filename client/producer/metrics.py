@@ -27,7 +27,7 @@ CALLS: Final = (
     TXN_COMMIT,
     TXN_ABORT,
 )
-"""The calls whose time is summed up."""
+"""The kinds of calls whose total time is measured."""
 
 
 class ProducerMetrics:
@@ -38,7 +38,7 @@ class ProducerMetrics:
         self.network = NetworkMetrics(clock.monotonic_ms)
         self.spent = TimeSpent(clock.monotonic_us, CALLS)
         self.waiting_count = 0
-        """Calls that wait for room in buffer_memory now."""
+        """The number of calls that wait for room in buffer_memory now."""
         self.exhausted_count = 0
         """The number of calls that raised BufferFull."""
         self.throttled = Stat(now_ms)

@@ -17,7 +17,7 @@ lead yet."""
 
 
 async def answer(session: "Session", request: BrokerHeartbeat) -> HeartbeatAnswer:
-    """Note the metadata offset that the broker has applied, then decide on its wish."""
+    """Note the metadata offset that the broker has applied, then decide on the state it wants."""
     controller, handovers = session.server.controller, session.server.handovers
     controller.check_active()
     broker_id = request.broker_id

@@ -48,7 +48,7 @@ class Waiting(NamedTuple):
 
 
 class LeaderLeases:
-    """The leases of the active controller's brokers."""
+    """The leader leases that were granted to brokers, as the active controller knows them."""
 
     def __init__(self, lease_ms: int) -> None:
         self.lease_ms = lease_ms

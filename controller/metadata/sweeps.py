@@ -18,7 +18,7 @@ from .partition_change import PartitionChange, Rules, without
 
 
 class Found(NamedTuple):
-    """A partition, and what is needed to change it."""
+    """A partition with its present state and the rules of its topic."""
 
     partition: TopicIdPartition
     state: PartitionState
@@ -44,7 +44,7 @@ def every_partition(cluster: Cluster) -> Iterator[Found]:
 
 
 def change_of(cluster: Cluster, partition: TopicIdPartition) -> PartitionChange:
-    """Make a change of an existing partition that as yet only wants a leader."""
+    """Make a change that only elects a leader; the caller may add to it."""
     topic = cluster.image.topics[partition.topic_id]
     state = topic.partitions[partition.partition]
     return PartitionChange(

@@ -37,7 +37,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerWithRecords:
-    """Read records and answer with them, or with an error if the epoch's lead is lost meanwhile."""
+    """Read records and answer with them, or with an error if this node stops leading meanwhile."""
 
     ticket: int
     answer: QuorumLogFetched

@@ -28,7 +28,7 @@ _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 @click.group("generate")
 def generate() -> None:
-    """Write what a cluster is watched with, and what it is run with.
+    """Write files for monitoring a cluster and for running it.
 
     \b
     minikafka generate systemd --controllers 101=10.0.0.1 --brokers 1=10.0.0.1 --output DIR
@@ -278,7 +278,7 @@ def systemd(
     metrics_port: int | None,
     output: Path,
 ) -> None:
-    """Write units of systemd and properties for hosts, and a script that installs them.
+    """Write systemd units and properties for each host, and a script that installs them.
 
     The directory gets a folder per host. Copy it to its host and run its install.sh there as root.
 
@@ -387,7 +387,7 @@ def _write(text: str, output: Path | None) -> None:
 
 
 def _write_all(files: Iterable[tuple[PurePosixPath, str]], output: Path) -> None:
-    """Write files below the directory; scripts may be executed."""
+    """Write files below the directory, and make scripts executable."""
     try:
         for path, text in files:
             (output / path).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The daemons of a cluster on hosts of its own: which runs where, and the properties of each."""
+"""The daemons of a cluster of several hosts: the host and the properties of each."""
 
 import re
 from collections import Counter
@@ -31,13 +31,13 @@ class Member:
 
     @property
     def name(self) -> str:
-        """Its name, as in `broker-1`: of its properties file and of its directory."""
+        """The name of the daemon, of its properties file and its directory: `broker-1`."""
         return f"{self.role}-{self.node_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The daemons of one cluster, as they were named, and where each keeps its data."""
+    """The daemons of one cluster, and the directory in which each keeps its data."""
 
     controllers: tuple[Member, ...]
     brokers: tuple[Member, ...]
@@ -52,7 +52,7 @@ class Members:
         return {host: tuple(members) for host, members in found.items()}
 
     def properties(self, member: Member) -> dict[str, str]:
-        """Return its keys: brokers on one host share a rack, so that no two copies are on it."""
+        """Return a daemon's properties; its host is its rack, so that replicas are spread."""
         racks = len({broker.address.host for broker in self.brokers})
         copies = min(3, racks if racks > 1 else len(self.brokers))
         in_sync = min(2, copies)
@@ -76,7 +76,7 @@ class Members:
 def parse_members(
     controllers: str, brokers: str, data: PurePosixPath, metrics_port: int | None = None
 ) -> Members:
-    """Read ID=HOST[:PORT], comma-separated, for each role; ConfigError for what cannot be.
+    """Parse comma-separated ID=HOST[:PORT] for each role; ConfigError if it is not valid.
 
     Without a port a broker listens at 9092 and a controller at 9093. With `metrics_port`, the
     daemons of a host serve metrics there and at the ports after it, controllers first.
@@ -114,7 +114,7 @@ def _parse(role: Role, text: str) -> Iterator[Member]:
 
 
 def _check(members: Iterable[Member]) -> None:
-    """Refuse an id or an address that two daemons would have, and ports that do not exist."""
+    """Refuse an id or an address that two daemons have, and ports out of range."""
     seen: dict[object, str] = {}
     for member in members:
         for what in (member.node_id, member.address, member.metrics):

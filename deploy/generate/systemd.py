@@ -1,4 +1,4 @@
-"""Units of systemd for the daemons of a cluster, and the files that each host gets with them.
+"""systemd units for the daemons of a cluster, and the other files that each host needs.
 
 The units are templates: the instance is the node id, as in `minikafka-broker@1`. Pure.
 Source: systemd.service(5), systemd.exec(5).
@@ -98,14 +98,14 @@ UNITS: Final = "/etc/systemd/system"
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The directories of the program, its settings and its data on each host, and its user."""
+    """The directories of program, settings and data on each host, and the user of the daemons."""
 
     prefix: PurePosixPath
     config: PurePosixPath
     data: PurePosixPath
     user: str
     page: str
-    """The page that the units name as their documentation."""
+    """The URL that the units name as their documentation."""
 
 
 def unit(role: Role, there: Installation) -> str:

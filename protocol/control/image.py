@@ -61,7 +61,7 @@ class PartitionState:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     directories: tuple[bytes, ...] = ()
-    """Directories of the last in-sync replica while its broker runs without them; else empty."""
+    """The directories with the last good copy, if its broker came back without them; else empty."""
     unclean_epoch: int = -1
     """The newest leader epoch that began with an unclean election, -1 for none. A replica whose log
     ends before that epoch may lose committed records; no other replica may."""

@@ -21,13 +21,15 @@ class GetTelemetrySubscriptionsResponse:
     client_instance_id: Uuid = field(default=bytes(16))
     """The id of the client's instance, which the client uses until it ends."""
     subscription_id: Int32 = field(default=0)
-    """It changes when the subscription does. Each push repeats it."""
+    """The id of the subscription, which changes when the subscription changes. Each push repeats
+    it."""
     accepted_compression_types: list[Int8] = field(default=[])
-    """The codecs in which metrics may be pushed, the preferred one first; `compression.Codec`."""
+    """The codecs (`compression.Codec`) in which metrics may be pushed, the preferred one first."""
     push_interval_ms: Int32 = field(default=0)
     telemetry_max_bytes: Int32 = field(default=0)
     """The most bytes of compressed metrics in one push."""
     delta_temporality: Bool = field(default=False)
-    """True if counters are pushed as what was added since the last push."""
+    """True if a push of a counter has only what was added since the last push."""
     requested_metrics: list[String] = field(default=[])
-    """Prefixes of the names of metrics; none: push nothing; an empty prefix: push all."""
+    """Prefixes of the names of the metrics to push. Without prefixes nothing is pushed; an empty
+    prefix matches all metrics."""

@@ -1,4 +1,4 @@
-"""PushTelemetry: the metrics of a client (KIP-714)."""
+"""PushTelemetry: a client sends its metrics to a broker (KIP-714)."""
 
 from ..api import ApiKey
 from ..schema import Bool, Bytes, Int8, Int16, Int32, Uuid, field, request, response
@@ -6,21 +6,21 @@ from ..schema import Bool, Bytes, Int8, Int16, Int32, Uuid, field, request, resp
 
 @request(ApiKey.PUSH_TELEMETRY, versions="0", flexible="0+")
 class PushTelemetryRequest:
-    """Metrics that the client's subscription asks for."""
+    """Send the metrics that the client's subscription asks for."""
 
     client_instance_id: Uuid
     subscription_id: Int32
     terminating: Bool
     """True if the client ends, so that this is its last push."""
     compression_type: Int8
-    """A `compression.Codec`."""
+    """The codec of `metrics`, a `compression.Codec`."""
     metrics: Bytes
     """OpenTelemetry MetricsData v1 in protobuf, compressed."""
 
 
 @response(ApiKey.PUSH_TELEMETRY)
 class PushTelemetryResponse:
-    """Whether the metrics were taken."""
+    """The result: the broker has accepted the metrics, or an error."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

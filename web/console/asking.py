@@ -226,7 +226,7 @@ async def group(admin: Admin, group_id: str) -> GroupDescription | None:
 async def lags(admin: Admin, group_ids: Iterable[str]) -> dict[str, Lags]:
     """Read the lag of groups; leave out a group that is refused.
 
-    Leaders are asked about all groups together, not about each.
+    Each leader gets one request for all groups together.
     """
     committed: dict[str, dict[TopicPartition, int]] = {}
     turns = asyncio.Semaphore(GROUPS_AT_ONCE)
@@ -251,7 +251,7 @@ async def lags(admin: Admin, group_ids: Iterable[str]) -> dict[str, Lags]:
 def questions_about(
     readers: Iterable[Mapping[TopicPartition, int]],
 ) -> list[dict[TopicPartition, int]]:
-    """Put the offsets of readers into the fewest questions that each name a partition once."""
+    """Split the readers' offsets into the fewest requests that each name a partition only once."""
     distinct: dict[TopicPartition, dict[int, None]] = {}
     for offsets in readers:
         for where, offset in offsets.items():

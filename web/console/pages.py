@@ -35,7 +35,7 @@ class Screen:
     """Milliseconds between two updates of the live part; 0 if the screen is not updated."""
     status: int = 200
     at_ms: int | None = None
-    """When the cluster was asked, ms since the epoch; None: just now."""
+    """When the cluster was asked, ms since the epoch; None if it was asked just now."""
     here: str = "/"
     """The path of the entry in the navigation bar that is marked as the current one."""
     more: Mapping[str, object] = field(default_factory=dict)

@@ -27,7 +27,7 @@ GRACE_S: Final = 1
 """Seconds after which live pages are disconnected once the console has been told to stop."""
 
 GARBAGE: Final = (100_000, 20, 100)
-"""Objects that are made before the newest are searched for garbage, and so on."""
+"""The thresholds of the garbage collector, as for `gc.set_threshold`."""
 
 
 class Listening(NamedTuple):
@@ -80,10 +80,10 @@ async def serve(
 
 
 def collect_rarely() -> None:
-    """Let the garbage collector run seldom, and skip what is loaded now.
+    """Make the garbage collector run rarely, and skip the objects that exist now.
 
-    An answer about ten thousand partitions is a hundred thousand objects, none of them garbage:
-    looking at them again and again took as long as decoding them.
+    A response about ten thousand partitions is a hundred thousand objects, none of them garbage.
+    Checking them again and again took as long as decoding them.
     """
     gc.freeze()
     gc.set_threshold(*GARBAGE)

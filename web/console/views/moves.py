@@ -51,7 +51,7 @@ class MovesView:
     """Reassignments and the plan, as they are shown."""
 
     moving: tuple[MoveRow, ...]
-    """At most `MOST_MOVING`."""
+    """The first `MOST_MOVING` partitions that are being reassigned."""
     moving_count: int
     topic: str
     brokers: str

@@ -115,7 +115,7 @@ def topic_of(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> TopicView:
-    """Show a topic, some of whose partitions are being reassigned."""
+    """Show a topic; `moving` are the partitions that are being reassigned."""
     rows = []
     for one in topic.partitions[:MOST_PARTITIONS]:
         where = TopicPartition(topic.name, one.partition)
