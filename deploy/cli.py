@@ -36,6 +36,7 @@ COMMANDS = {
     "dump-log": "Print log segments, indexes, snapshots and checkpoints from disk.",
     "producer-perf-test": "Measure producing.",
     "consumer-perf-test": "Measure consuming.",
+    "e2e-latency": "Measure the time from a producer to a consumer.",
     "verifiable-producer": "Write numbers; print what became of each as JSON.",
     "verifiable-consumer": "Read a topic in a group; print what happens as JSON.",
 }

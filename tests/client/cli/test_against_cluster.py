@@ -187,6 +187,21 @@ def test_performance_tests(minikafka: Minikafka) -> None:
     assert out.startswith("WARNING: Exiting before consuming the expected number of messages")
 
 
+def test_the_latency_from_end_to_end(minikafka: Minikafka) -> None:
+    sizes = ("--record-size", 20, "--record-key-size", 3, "--num-headers", 2)
+    more = ("--record-header-key-size", 2, "--record-header-size", -1)
+    plan = ("--topic", "there-and-back", "--num-records", 3, "--producer-acks", "all")
+    out, err = minikafka("e2e-latency", *plan, *sizes, *more)
+    assert err == ""
+    assert re.fullmatch(
+        r'Topic "there-and-back" does not exist\. Will create topic with 1 partition\(s\) and '
+        r"replication factor = 1\n"
+        r"0\t[\d.]+\nAvg latency: \d+\.\d{4} ms\n"
+        r"Percentiles: 50th = \d+, 99th = \d+, 99.9th = \d+\n",
+        out,
+    )
+
+
 def test_what_verifiable_tools_produce_they_consume(minikafka: Minikafka) -> None:
     minikafka("topics", "--create", "--topic", "verified", "--partitions", 3)
     keyed = ("--repeating-keys", 5, "--value-prefix", 4)
