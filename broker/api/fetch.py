@@ -36,11 +36,11 @@ class Fetch:
     def __init__(self, sessions: FetchSessions) -> None:
         self._sessions = sessions
 
-    def handle(self, call: Call, request: FetchRequest) -> FetchResponse | Answer:
+    def handle(self, call: Call, request: FetchRequest) -> FetchResponse | list[Buffer] | Answer:
         """Read every partition; return the response, or an answer that waits for more data."""
         edge = call.edge
         asker = _asker(call, request)
-        if isinstance(asker, ErrorCode):
+        if not isinstance(asker, Asker):
             return refused(asker)
         session = _session_request(call, request, is_follower=asker.is_follower)
         context = self._sessions.resolve(session, edge.runtime.monotonic_ms())
@@ -58,7 +58,7 @@ class Fetch:
         reading.read_all()
         is_due = reading.is_enough and not (reading.has_failed and reading.is_storage_failure)
         if (is_due or request.max_wait_ms <= 0) and not reading.is_cold:
-            return respond(call, context, reading, asker.isolation)
+            return call.frame_counted(respond(call, context, reading, asker.isolation))
         return ParkedFetch(call, context, reading, asker, watch).park(request.max_wait_ms)
 
 
@@ -165,7 +165,7 @@ class ParkedFetch(CallAnswer):
             reading.read_again(list(range(len(reading.partitions))))
         self.call.connection.outbox.hold(0)
         response = respond(self.call, self._context, reading, self._asker.isolation)
-        return self.call.frame(response)
+        return self.call.frame_counted(response)
 
     def cancel(self) -> None:
         """Give up the fetch, because the client is gone."""

@@ -15,7 +15,6 @@ from ...protocol.messages.fetch import (
 from ...protocol.messages.leader_hint import LeaderIdAndEpoch
 from ...protocol.types import NO_LEADER, ZERO_UUID
 from ..net.answer import Call
-from ..net.connection import Connection
 from ..partition.partition import Partition
 from ..partition.requests import FetchAnswer
 from .common import STALE_LEADER, node_endpoints
@@ -34,15 +33,21 @@ def respond(
     """Build the response from the answers; in a session, only from those that the client lacks."""
     if error := context.verify():
         return FetchResponse(error_code=error, responses=[])
-    if not (reading.is_for_follower or all(answer.error for answer in reading.answers)):
+    is_for_follower = reading.is_for_follower
+    if not (is_for_follower or all(answer.error for answer in reading.answers)):
         call.rest_on_lease()
-    is_counted = call.edge.partitions.traffic is not None
     topics: dict[bytes | str, FetchableTopicResponse] = {}
     leaders: list[int] = []
     every = zip(reading.partitions, reading.sources, reading.answers, strict=True)
     for asked, source, answer in every:
-        if is_counted:
-            _count(call.connection, source, answer)
+        if answer.error:
+            _count_error(call, source, answer.error)
+        elif isinstance(source, Partition) and (traffic := source.traffic) is not None:
+            traffic.fetch_requests += 1
+            if is_for_follower:
+                traffic.replication_bytes_out += len(answer.records)
+            else:
+                traffic.bytes_out += len(answer.records)
         if not context.tells(asked, answer):
             continue
         data = _data(asked.key[1], answer, isolation)
@@ -60,20 +65,14 @@ def respond(
     return response
 
 
-def _count(connection: Connection, source: Partition | ErrorCode, answer: FetchAnswer) -> None:
-    """Count one partition of a fetch."""
-    error, times = answer.error, connection.times
-    if error and times is not None:
+def _count_error(call: Call, source: Partition | ErrorCode, error: ErrorCode) -> None:
+    """Count one partition of a fetch that could not be read, if metrics are served."""
+    times = call.connection.times
+    if times is not None:
         times.note_error("Fetch", error)
-    if isinstance(source, ErrorCode) or (traffic := source.traffic) is None:
-        return
-    traffic.fetch_requests += 1
-    if connection.is_replica:
-        traffic.replication_bytes_out += len(answer.records)
-    else:
-        traffic.bytes_out += len(answer.records)
-    if error and error not in LED_ELSEWHERE:
-        traffic.failed_fetch_requests += 1
+    if isinstance(source, Partition) and source.traffic is not None:
+        source.traffic.fetch_requests += 1
+        source.traffic.failed_fetch_requests += error not in LED_ELSEWHERE
 
 
 def _topic(key: Key) -> FetchableTopicResponse:

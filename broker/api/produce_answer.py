@@ -204,7 +204,7 @@ class ProduceAnswer(CallAnswer):
             return NOTHING
         if self._acks != ACKS_ALL and not all(appended.error for _, _, _, appended in self.results):
             self.call.rest_on_lease()
-        return self.call.frame(self._response())
+        return self.call.frame_counted(self._response())
 
     def cancel(self) -> None:
         """Give up, because the client is gone. Batches that wait for a worker are not appended."""

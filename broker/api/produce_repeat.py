@@ -11,7 +11,6 @@ import struct
 from dataclasses import dataclass
 
 from ...protocol.codec import frame_response
-from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import (
     ACKS_ALL,
     PartitionProduceData,
@@ -175,7 +174,7 @@ class Patterns:
                 partition = partitions.get(pattern.topic.topic_id, pattern.data.index)
             else:
                 partition = partitions.find(pattern.topic.name, pattern.data.index)
-            if isinstance(partition, ErrorCode):
+            if not isinstance(partition, Partition):
                 return None
             try:
                 appended = partition.append_as_leader(records, pattern.acks, connection.wall_ms)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from ...protocol.codec import frame_response, is_flexible
 from ...protocol.types import Buffer
 from ..edge import Edge
-from .timing import COUNTED_ELSEWHERE
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -45,10 +44,14 @@ class Call:
             self.connection.rest_on_lease()
 
     def frame(self, message: object) -> list[Buffer]:
-        """Encode the response to this request."""
+        """Encode the response to this request, and count its errors."""
         times = self.connection.times
-        if times is not None and message.__class__ not in COUNTED_ELSEWHERE:
+        if times is not None:
             times.note_errors(message)
+        return self.frame_counted(message)
+
+    def frame_counted(self, message: object) -> list[Buffer]:
+        """Encode the response to this request, whose errors were counted when it was built."""
         return frame_response(message, self.version, self.correlation_id)
 
     def frame_encoded(self, cls: type, body: bytes) -> list[Buffer]:

@@ -26,7 +26,7 @@ from .answer import Answer, Api, Call, Repeats
 from .idleness import Idleness
 from .inbox import QUEUED_BYTES_MAX, Inbox
 from .outbox import Outbox
-from .timing import UNSPOKEN, Meter, RequestTimes
+from .timing import Meter, RequestTimes, Stopwatch
 
 Apis = Mapping[int, Api]
 Times = RequestTimes | None
@@ -60,9 +60,8 @@ class Connection(asyncio.BufferedProtocol):
         because requests that hold this memory may wait for followers."""
         self.watch: Watch | None = None
         """Notes the changed partitions of a follower's fetch session."""
-        self.wall_ms = 0
-        self.started = 0
-        """The number of requests handled so far."""
+        self.wall_ms = self.started = 0
+        """The time of the latest event, and the number of requests handled so far."""
         self._apis = apis
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.outbox: Outbox = cast("Outbox", None)
@@ -70,12 +69,11 @@ class Connection(asyncio.BufferedProtocol):
         self._reader = self.inbox.reader
         self._pending: deque[Answer] = deque()
         self._fresh: list[Answer] = []
-        self._is_woken = False
-        self._is_closing = False
-        self._is_reading_paused = False
+        self._is_woken = self._is_closing = self._is_reading_paused = False
         self._repeats: Repeats | None = None
         self._idleness = Idleness(edge, self)
         self.meter = None if times is None else Meter(times)
+        self.stopwatch: Stopwatch | None = None
 
     # What the loop calls.
 
@@ -87,10 +85,10 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(peer, tuple):
             self.host, self.peer = peer[0], f"{peer[0]}:{peer[1]}"
         refused = self.edge.doors.admit(self)
-        if refused is not None:
+        if refused is None:
+            self._idleness.watch()
+        else:
             self.close_after_answers(refused)
-            return
-        self._idleness.watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the client's waiting requests, and release all its memory."""
@@ -210,9 +208,7 @@ class Connection(asyncio.BufferedProtocol):
         except ProtocolError as error:
             self.close_after_answers(str(error))
         except InvariantViolation:
-            # The loop's exception handler ends the process, because the state in memory cannot
-            # be trusted any more. The state on disk still can.
-            raise
+            raise  # The loop's handler ends the process: only the state on disk can be trusted.
         except Exception:
             log.exception("connection from %s closed: a request could not be handled", self.peer)
             self._is_closing = True
@@ -223,7 +219,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.meter is not None:
             self.meter.received += nbytes
             if self.wall_ms >= self.meter.times.due_ms:
-                self.meter.begin(self.wall_ms, self.started, len(self._pending))
+                self.meter.times.begin(self)
         for frame in self._reader.feed(nbytes):
             if self._is_closing:
                 return
@@ -247,8 +243,8 @@ class Connection(asyncio.BufferedProtocol):
             self.outbox.flush()
             if self._is_closing or not self._start_queued():
                 break
-        if self.meter is not None and self.meter.stopwatch is not None:
-            self.meter.end(self.started, len(self._pending))
+        if self.stopwatch is not None and self.stopwatch.end(self.started, len(self._pending)):
+            self.stopwatch = None
         self._pace()
 
     def _may_start(self, frame: Buffer) -> bool:
@@ -287,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
         if api is None or not api.first_version <= header.api_version <= api.last_version:
             # Only ApiVersions answers an unsupported version (KIP-511).
             if self.meter is not None:
-                self.meter.note(UNSPOKEN, -1, len(frame))
+                self.meter.note_unspoken(self, len(frame))
             if api is None or api.refuse_version is None:
                 spoken = f"version {header.api_version} of API {header.api_key}"
                 raise RemoteProtocolError(f"{spoken} is not spoken here")
@@ -297,9 +293,13 @@ class Connection(asyncio.BufferedProtocol):
         call = Call(self.edge, self, header.api_version, header.correlation_id, header.client_id)
         answer = api.handle(call, request)
         if self.meter is not None:
-            self.meter.note(header.api_key, header.api_version, len(frame))
-            if self.meter.stopwatch is not None:
-                self.meter.time(self, header.api_key, waits=isinstance(answer, Answer))
+            counted = self.meter.latest
+            if counted.api is not api or counted.version != call.version:
+                counted = self.meter.turn_to(api, header.api_key, call.version)
+            counted.count += 1
+            counted.byte_count += len(frame)
+            if self.stopwatch is not None:
+                self.stopwatch.note(self, header.api_key, waits=isinstance(answer, Answer))
         if isinstance(answer, Answer):
             self._pending.append(answer)
             self._fresh.append(answer)

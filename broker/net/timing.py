@@ -14,8 +14,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.api import ApiKey
-from ...protocol.messages.fetch import FetchResponse
-from ...protocol.messages.produce import ProduceResponse
 from ...protocol.schema import REQUESTS, shape_of
 from ...runtime.metrics import Durations
 
@@ -26,20 +24,20 @@ SAMPLE_MS: Final = 10
 """Milliseconds of the wall clock between two events that are timed, over all connections."""
 ERRORS_LOOKED_AT: Final = 1_000
 """The most error codes of one response that are checked."""
-COUNTED_ELSEWHERE: Final = frozenset({FetchResponse, ProduceResponse})
-"""Responses whose builders count their errors, because a search costs as much as building them."""
 FRAME_LENGTH_BYTES: Final = 4
 UNSPOKEN: Final = -1
-"""Stands for the API key of a request whose API or version is not supported."""
+"""Stands for the API key, and the version, of a request of which either is not supported."""
 _CODES: Final = ("error_code", "partition_error_code")
 
 
 class Counted:
     """The requests to one API in one version since the start."""
 
-    __slots__ = ("byte_count", "count", "version")
+    __slots__ = ("api", "byte_count", "count", "version")
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, version: int, api: object = None) -> None:
+        """`api` is the row of the dispatch table, by which `Connection` knows it again."""
+        self.api = api
         self.version = version
         self.count = 0
         self.byte_count = 0
@@ -74,6 +72,12 @@ class RequestTimes:
         """The wall clock, in ms, from which on the next event is timed. Each scrape sets it to 0,
         so that timing goes on after the clock was set back."""
 
+    def begin(self, connection: "Connection") -> None:
+        """Time the event that begins now, unless an earlier one is still being timed."""
+        if connection.stopwatch is None:
+            self.due_ms = connection.wall_ms + SAMPLE_MS
+            connection.stopwatch = Stopwatch(self, connection.started, len(connection.waiting))
+
     def of(self, name: str) -> ApiTimes:
         """Return the times of the requests of that name; create them at the first call."""
         times = self.timed.get(name)
@@ -87,7 +91,7 @@ class RequestTimes:
         self.errors[key] = self.errors.get(key, 0) + 1
 
     def note_errors(self, answer: object) -> None:
-        """Count the errors in a response, unless its class is COUNTED_ELSEWHERE."""
+        """Count the errors in a response."""
         for code in islice(_codes(answer), ERRORS_LOOKED_AT):
             if code:
                 self.note_error(type(answer).__name__.removesuffix("Response"), code)
@@ -120,9 +124,10 @@ class Stopwatch:
         self._name = PRODUCE
         self._decoded: list[tuple[str, bool, int]] = []
 
-    def note(self, name: str, number: int, *, waits: bool) -> None:
-        """Note a decoded request by its number; `waits` is True if its answer may come later."""
-        self._decoded.append((name, waits, number))
+    def note(self, connection: "Connection", key: int, *, waits: bool = False) -> None:
+        """Note a decoded request; `waits` is True if its answer may come later."""
+        name = name_of(key, is_replica=connection.is_replica)
+        self._decoded.append((name, waits, connection.started))
 
     def end(self, started: int, waiting: int) -> bool:
         """Take the time at an event's end; True once all requests that are timed are answered."""
@@ -155,52 +160,40 @@ class Stopwatch:
 
 
 class Meter:
-    """Counts the requests of one connection, and times an event when one is due.
+    """Counts the requests of one connection.
 
     Produce requests that are recognised, not decoded, are not counted one by one: they are all
     requests and all bytes without those of the others.
     """
 
-    __slots__ = ("_decoded", "_spoken", "received", "stopwatch", "times")
+    __slots__ = ("_produced", "_spoken", "latest", "received", "times")
 
     def __init__(self, times: RequestTimes) -> None:
         self.times = times
         self.received = 0
         """All bytes that were received."""
-        self._decoded: dict[int, Counted] = {}
-        """The decoded requests in the latest version of each API that the peer has used."""
+        self.latest = Counted(UNSPOKEN)
+        """The count to which the latest decoded request belongs. `Connection` raises it itself."""
+        self._produced: Counted | None = None
+        """The decoded Produce requests in the latest version that the peer has used."""
         self._spoken: dict[tuple[int, int], Counted] = {}
         """The decoded requests by API and version."""
-        self.stopwatch: Stopwatch | None = None
-        """It is None while no requests are timed."""
 
-    def begin(self, wall_ms: int, started: int, waiting: int) -> None:
-        """Time the event that begins now, unless an earlier one is still being timed."""
-        if self.stopwatch is None:
-            self.times.due_ms = wall_ms + SAMPLE_MS
-            self.stopwatch = Stopwatch(self.times, started, waiting)
+    def turn_to(self, api: object, key: int, version: int) -> Counted:
+        """Return the count for a request to another API than the one before, or version."""
+        counted = self._spoken.setdefault((key, version), Counted(version, api))
+        self.latest = counted
+        if key == ApiKey.PRODUCE:
+            self._produced = counted
+        return counted
 
-    def end(self, started: int, waiting: int) -> None:
-        """Note the end of an event; needed only while there is a stopwatch."""
-        if self.stopwatch is not None and self.stopwatch.end(started, waiting):
-            self.stopwatch = None
-
-    def note(self, key: int, version: int, size: int) -> None:
-        """Count a decoded request; `key` is UNSPOKEN if its API or version is not supported."""
-        counted = self._decoded.get(key)
-        if counted is None or counted.version != version:
-            counted = self._spoken.setdefault((key, version), Counted(version))
-            self._decoded[key] = counted
+    def note_unspoken(self, connection: "Connection", size: int) -> None:
+        """Count a request whose API or version is not supported."""
+        counted = self.turn_to(None, UNSPOKEN, UNSPOKEN)
         counted.count += 1
         counted.byte_count += size
-        if key == UNSPOKEN and self.stopwatch is not None:
-            self.stopwatch.note(_name_of(key), -1, waits=False)
-
-    def time(self, connection: "Connection", key: int, *, waits: bool) -> None:
-        """Note a request of the timed event; `waits` is True if its answer may come later."""
-        if self.stopwatch is not None:
-            name = name_of(key, is_replica=connection.is_replica)
-            self.stopwatch.note(name, connection.started, waits=waits)
+        if connection.stopwatch is not None:
+            connection.stopwatch.note(connection, UNSPOKEN)
 
     def counts(self, connection: "Connection") -> Iterator[tuple[tuple[str, int], int, int]]:
         """Yield name and version, requests and bytes; half-received bytes count for Produce."""
@@ -211,9 +204,8 @@ class Meter:
             yield (name, counted.version), counted.count, counted.byte_count
             repeated -= counted.count
             repeated_bytes -= counted.byte_count
-        produced = self._decoded.get(ApiKey.PRODUCE)
-        if produced is not None and repeated:
-            yield (PRODUCE, produced.version), repeated, max(0, repeated_bytes)
+        if self._produced is not None and repeated:
+            yield (PRODUCE, self._produced.version), repeated, max(0, repeated_bytes)
 
     def close(self, connection: "Connection") -> None:
         """Add the counts of a closed connection to those of the broker."""
@@ -235,7 +227,7 @@ def _name_of(key: int) -> str:
     return "Unspoken" if key == UNSPOKEN else REQUESTS[key].__name__.removesuffix("Request")
 
 
-PRODUCE: Final = _name_of(ApiKey.PRODUCE)
+PRODUCE: Final = "Produce"
 
 
 def _codes(message: Any) -> Iterator[int]:

@@ -179,6 +179,8 @@ class Partition:
                 appended.error = ErrorCode.KAFKA_STORAGE_ERROR
             self.on_storage_error(error)
             return
+        if self.traffic is not None and len(batches) > 1:
+            self.traffic.on_more(batches)
         leader = self.leader
         if leader is not None:
             effects = leader.on_appended(self.log.log_end_offset, self.host.monotonic_ms())

@@ -24,7 +24,7 @@ class Staging:
     __slots__ = ("_log", "_traffic", "answers", "batches")
 
     def __init__(self, log: Log, traffic: TopicTraffic | None = None) -> None:
-        """`traffic` counts the batches and their bytes, if it is given."""
+        """`traffic`, if it is given, counts what is refused, and the first batch of each write."""
         self._log = log
         self._traffic = traffic
         self.batches: list[tuple[BatchHeader, memoryview]] | None = None
@@ -47,6 +47,11 @@ class Staging:
             batches = self.batches = []
             self.answers = []
             base_offset = log.log_end_offset
+            traffic = self._traffic
+            if traffic is not None:
+                traffic.produce_requests += 1
+                traffic.messages_in += header.record_count
+                traffic.bytes_in += header.size
         else:
             last = batches[-1][0]
             base_offset = last.base_offset + last.last_offset_delta + 1
@@ -57,11 +62,6 @@ class Staging:
             # sequence. The log itself observes only markers. If the write fails, the replica goes
             # offline, and this state is lost with it.
             log.producers.observe(header, wall_ms)
-        traffic = self._traffic
-        if traffic is not None:
-            traffic.produce_requests += 1
-            traffic.messages_in += header.record_count
-            traffic.bytes_in += header.size
         batches.append((header, records))
         appended = Appended(
             ErrorCode.NONE,

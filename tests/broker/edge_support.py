@@ -52,6 +52,7 @@ class FakePartition(Partition):
         self.commits = commits
         self.batches: list[tuple[int, int, bytes]] = []
         self.staged: list[tuple[Appended, bytes]] = []
+        self.traffic = None
         self.error = ErrorCode.NONE
         self.disk_fails = False
         self.is_cold = False

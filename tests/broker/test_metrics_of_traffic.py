@@ -14,7 +14,7 @@ from minikafka.protocol.messages.fetch import (
 )
 
 from .metrics_support import Told
-from .node_support import ME, ORDERS, B, C, batch, led_batch, state
+from .node_support import ME, ORDERS, WALL_MS, B, C, batch, led_batch, state
 
 LED = state(ME, isr=(ME, B, C))
 
@@ -56,6 +56,19 @@ async def test_what_is_produced_is_counted_by_topic_and_in_all(told: Told) -> No
     told.produce(b"c", index=1)
     expected = {"messagesin": 3, "bytesin": size, "totalproducerequests": 2}
     assert counts(told) == counts(told, None) == expected
+
+
+async def test_batches_that_are_written_together_all_count(told: Told) -> None:
+    await told.give(LED)
+    for number, values in enumerate(((b"a", b"b"), (b"c",), (b"d", b"e", b"f"))):
+        staged = memoryview(batch(*values))
+        told[0].append_as_leader(staged, acks=1, wall_ms=WALL_MS)
+        assert len(told[0].staging.answers) == number + 1
+    size = sum(header.size for header, _ in told[0].staging.batches or ())
+    told.partitions.write_staged()
+    assert counts(told) == {"messagesin": 6, "bytesin": size, "totalproducerequests": 3}
+    told.produce(b"g")
+    assert counts(told)["messagesin"] == 7
 
 
 async def test_what_coordinators_write_counts_as_well(told: Told) -> None:
