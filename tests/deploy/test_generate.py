@@ -194,9 +194,10 @@ def test_alerts_and_dashboard_ask_only_for_what_is_served() -> None:
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: str(alert.name))
-def test_each_alert_has_its_place_in_the_runbook(alert: Alert) -> None:
+def test_each_alert_has_its_place_in_the_runbook_and_commands_that_help(alert: Alert) -> None:
     page = (ROOT / "docs" / "monitoring.md").read_text()
-    assert f"\n### {alert.name}\n" in page
+    paragraph = page.partition(f"\n### {alert.name}\n")[2].partition("\n##")[0]
+    assert "\n```sh\n" in paragraph
     assert f"#{alert.name.lower()}\n" in generate("alerts", "--topics", "orders").stdout.replace(
         '"', ""
     )
@@ -263,3 +264,56 @@ def test_each_series_is_named_by_labels_that_its_query_keeps() -> None:
                 continue
             for label in re.findall(r"{{(\w+)}}", target["legendFormat"]):
                 assert label in kept[1].split(", "), panel["title"]
+
+
+UNITS = ("none", "short", "percentunit", "bytes", "Bps", "ms", "s", "cps", "reqps")
+SCHEMA: dict[str, tuple[object, ...]] = {
+    "type": ("row", "stat", "timeseries"),
+    "fieldConfig.defaults.unit": UNITS,
+    "fieldConfig.defaults.min": (0,),
+    "fieldConfig.defaults.thresholds.mode": ("absolute", "percentage"),
+    "fieldConfig.defaults.custom.fillOpacity": tuple(range(101)),
+    "fieldConfig.defaults.custom.showPoints": ("auto", "never", "always"),
+    "options.colorMode": ("value", "background", "background_solid", "none"),
+    "options.legend.displayMode": ("list", "table", "hidden"),
+    "options.legend.placement": ("bottom", "right"),
+    "options.tooltip.mode": ("single", "multi", "none"),
+    "options.tooltip.sort": ("asc", "desc", "none"),
+}
+"""Fields of panels, and the values that Grafana's schema (grafana/grafana, kinds/dashboard and the
+panels' panelcfg) gives them."""
+ANY_VALUE = ("id", "title", "gridPos", "collapsed", "panels", "datasource", "targets")
+"""Fields that other tests look at, or that hold any text."""
+
+
+def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """What a model holds outside of lists, each with its path."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves(inner, f"{path}.{key}" if path else key)
+    elif not isinstance(value, list):
+        yield path, value
+
+
+def test_panels_have_the_fields_and_values_of_grafanas_schema() -> None:
+    source = {"type": "prometheus", "uid": "${datasource}"}
+    found: dict[tuple[str, object], None] = {}
+    for panel in dashboard()["panels"]:
+        look = {key: value for key, value in panel.items() if key not in ANY_VALUE}
+        found |= dict.fromkeys(leaves(look))
+        if panel["type"] == "row":
+            continue
+        assert panel["datasource"] == source
+        references = [target["refId"] for target in panel["targets"]]
+        assert references == sorted(dict.fromkeys(references))
+        for target in panel["targets"]:
+            assert target["datasource"] == source
+            assert target["instant"] is not target["range"]
+        thresholds = panel["fieldConfig"]["defaults"].get(
+            "thresholds", {"steps": [{"value": None}]}
+        )
+        lowest, *others = [step["value"] for step in thresholds["steps"]]
+        assert lowest is None
+        assert others == sorted(others)
+    assert [leaf for leaf in found if leaf[1] not in SCHEMA.get(leaf[0], ())] == []
+    assert {path for path, _ in found} == SCHEMA.keys()
