@@ -15,6 +15,7 @@ from ..runtime.spelling import did_you_mean
 
 COMMANDS = {
     "up": "Run a local cluster in the foreground.",
+    "host": "Run the brokers of one host, one for each core.",
     "console": "Show a cluster in the browser.",
     "generate": "Write what a cluster is watched and run with: Prometheus, systemd, Helm, ...",
     "topics": "Create, list, describe, alter and delete topics.",
@@ -43,6 +44,7 @@ COMMANDS = {
 """The line of help of each command. A command's module and function have the command's name."""
 ELSEWHERE = {
     "up": "minikafka.deploy.up",
+    "host": "minikafka.deploy.host",
     "console": "minikafka.web.console.command",
     "generate": "minikafka.deploy.generate.command",
 }

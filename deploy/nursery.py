@@ -32,6 +32,7 @@ from typing import Any
 MESSAGE_MAX_BYTES = 65_536
 ORPHAN_GRACE_SECONDS = 10.0
 PR_SET_NAME = 15
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Main = Callable[[], int | None]
 
@@ -98,11 +99,16 @@ class Nursery:
         if request["last"]:
             os.close(lifeline)
             lifeline = os.dup(self._lifeline[0])
+        # The nursery ignores these signals. One that reaches the child before it no longer does
+        # must wait, not be lost.
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         pid = os.fork()
         if pid == 0:
             self._owner.detach()
             _become_daemon(request, keep=(lifeline, ready))
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
             return program
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         os.close(lifeline)
         os.close(ready)
         child = Child(request["start"], pid, os.pidfd_open(pid), request["last"])
@@ -158,7 +164,7 @@ def _load(program: str) -> Main:
 def _become_daemon(request: dict[str, Any], keep: tuple[int, int]) -> None:
     """Give the child its own session and log, and close all descriptors but `keep`."""
     os.setsid()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         signal.signal(number, signal.SIG_DFL)
     log = os.open(request["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     null = os.open(os.devnull, os.O_RDWR)
@@ -195,7 +201,7 @@ def main() -> None:
 
     The program is loaded at once, before a request to start it.
     """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
     owner = socket.socket(fileno=int(sys.argv[1]))
     owner.set_inheritable(False)

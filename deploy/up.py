@@ -1,34 +1,25 @@
 """`minikafka up`: a local cluster in the foreground, until Ctrl-C or SIGTERM.
 
-This module handles the terminal and the death of a daemon; `LocalCluster` runs the cluster.
+This module has the flags and starts; `foreground.py` goes on, `LocalCluster` runs the cluster.
 Standard output carries only the one `ready` line.
 """
 
-import signal
-import sys
 import time
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 
 import click
 
-from ..runtime.errors import ConfigError, MinikafkaError
 from .console_process import ConsoleProcess
-from .daemons import DaemonFailed, NotReadyInTime
-from .local_cluster import STOP_SECONDS, LocalCluster
+from .daemons import NotReadyInTime
+from .foreground import count, run, say, supervise
+from .local_cluster import LocalCluster
 
-RESTART_SECONDS = 1.0
 READY_SECONDS = 600.0
 PROGRESS_SECONDS = 5.0
-FOREVER_SECONDS = 3600.0
 CONSOLE_PORT = 8090
 CONTROLLER_COUNTS = (1, 3, 5)
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class StopAsked(BaseException):
-    """A signal asked `up` to stop."""
 
 
 @click.command()
@@ -90,41 +81,30 @@ def up(
     if port is None:
         port = 0 if existing else 9092
     cluster = LocalCluster(data, brokers=brokers, controllers=controllers, port=port, metrics=True)
-    _on_signals(_ask_to_stop)
-    code = 0
-    try:
-        _run(cluster, restart, console_port)
-    except StopAsked:
-        pass
-    except ConfigError as error:
-        code = _say(f"minikafka up: {error}", 2)
-    except DaemonFailed as error:
-        code = _say(f"minikafka up: {error}", error.exit_code)
-    except (MinikafkaError, OSError) as error:
-        code = _say(f"minikafka up: {error}", 1)
-    raise click.exceptions.Exit(max(code, _stop(cluster, quiet=code > 0)))
+    go = partial(_run, cluster, restart, console_port)
+    raise click.exceptions.Exit(run("minikafka up", cluster, go))
 
 
 def _run(cluster: LocalCluster, restart: bool, console_port: int | None) -> NoReturn:
     started = time.monotonic()
     cluster.launch()
     nodes = cluster.layout
-    _say(
-        f"starting {_count(len(nodes.brokers), 'broker')} and "
-        f"{_count(len(nodes.controllers), 'controller')} in {cluster.directory}"
+    say(
+        f"starting {count(len(nodes.brokers), 'broker')} and "
+        f"{count(len(nodes.controllers), 'controller')} in {cluster.directory}"
     )
     _wait_until_ready(cluster, started + READY_SECONDS)
     print(f"ready bootstrap.servers={cluster.bootstrap}", flush=True)
     for node in nodes.nodes:
         if node.metrics is not None:
-            _say(f"metrics of {node.name}: http://{node.metrics}/metrics")
-    _say(f"started in {time.monotonic() - started:.1f} s; Ctrl-C stops")
+            say(f"metrics of {node.name}: http://{node.metrics}/metrics")
+    say(f"started in {time.monotonic() - started:.1f} s; Ctrl-C stops")
     if console_port is None:
-        _supervise(cluster, restart)
+        supervise(cluster, restart=restart)
     console = ConsoleProcess.start(cluster.bootstrap, console_port)
     try:
-        _say(f"console: {console.address}")
-        _supervise(cluster, restart)
+        say(f"console: {console.address}")
+        supervise(cluster, restart=restart)
     finally:
         console.stop()
 
@@ -137,59 +117,4 @@ def _wait_until_ready(cluster: LocalCluster, deadline: float) -> None:
         except NotReadyInTime as still:
             if time.monotonic() > deadline:
                 raise
-            _say(str(still))
-
-
-def _supervise(cluster: LocalCluster, restart: bool) -> NoReturn:
-    due: dict[str, float] = {}
-    while True:
-        now = time.monotonic()
-        wait = min(due.values(), default=now + FOREVER_SECONDS) - now
-        for exited in cluster.exits(max(0.0, wait)):
-            words = cluster.last_words(exited.name) if exited.status > 0 else ""
-            then = "; starting it again" if restart else ""
-            reason = f": {words}" if words else ""
-            _say(f"{exited.name} (pid {exited.pid}) {exited.how}{reason}{then}")
-            if restart:
-                due[exited.name] = time.monotonic() + RESTART_SECONDS
-        if not cluster.pids and not due:
-            raise DaemonFailed("every daemon has ended")
-        for name in [n for n, at in due.items() if at <= time.monotonic()]:
-            del due[name]
-            pid = cluster.restart(name, wait=False)
-            _say(f"{name} started again (pid {pid})")
-
-
-def _stop(cluster: LocalCluster, *, quiet: bool) -> int:
-    """Stop in order; the next signal stops at once."""
-    _on_signals(_ask_to_stop)
-    try:
-        if cluster.pids and not quiet:
-            _say(f"stopping {_count(len(cluster.pids), 'daemon')}")
-        killed = cluster.stop(STOP_SECONDS)
-    except StopAsked:
-        cluster.stop(0)
-        return _say("killed what was still running", 1)
-    if killed:
-        return _say(f"killed what did not stop in time: {', '.join(killed)}", 1)
-    return 0
-
-
-def _on_signals(action: object) -> None:
-    for number in SIGNALS:
-        signal.signal(number, action)  # type: ignore[arg-type]
-
-
-def _ask_to_stop(number: int, frame: FrameType | None) -> NoReturn:
-    """Raise StopAsked, and ignore signals until `_stop` handles them again."""
-    _on_signals(signal.SIG_IGN)
-    raise StopAsked
-
-
-def _say(message: str, code: int = 0) -> int:
-    print(message, file=sys.stderr, flush=True)
-    return code
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+            say(str(still))
