@@ -115,7 +115,7 @@ class Parts:
     times: RequestTimes | None
     """The counts and times of requests. It is None if no metrics are served."""
     metrics: MetricsListener | None
-    """It is None if no metrics are served."""
+    """The listener for scrapes; None if no metrics are served."""
 
 
 def assemble(

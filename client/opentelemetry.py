@@ -89,7 +89,7 @@ class _Source:
     """One client, read once per collection."""
 
     def __init__(self, client: Client, kind: str, loop: asyncio.AbstractEventLoop | None) -> None:
-        """`loop` is where an asyncio client runs; None for one that is read in any thread."""
+        """`loop` is the loop of an asyncio client; None for a client that any thread may read."""
         self.client = client
         self.kind = kind
         self.attributes: dict[str, str] = {"messaging.system": "kafka"}

@@ -69,7 +69,7 @@ class Handovers:
             self._elect(self._leases.on_applied(broker_id, offset))
 
     def granted(self, asked: BrokerHeartbeat, answer: HeartbeatAnswer) -> HeartbeatAnswer:
-        """Add to the answer to a heartbeat the longest lease that can be granted."""
+        """Return the answer to a heartbeat with the longest lease that can be granted."""
         if self._leases is None:
             return answer
         lease_ms = NONE_GRANTED
@@ -82,7 +82,7 @@ class Handovers:
         return replace(answer, lease_ms=lease_ms)
 
     def refused(self, answer: HeartbeatAnswer) -> HeartbeatAnswer:
-        """Add to the answer to a heartbeat that no lease is granted."""
+        """Return the answer to a heartbeat with the note that no lease is granted."""
         return answer if self._leases is None else replace(answer, lease_ms=NONE_GRANTED)
 
     # Time.

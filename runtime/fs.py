@@ -2,8 +2,8 @@
 
 Everything here raises `OSError`, which storage/files.py turns into `StorageError`. Calls that may
 wait for the disk are awaitable and run in threads, except those named `_wait`; the others touch
-only the page cache. Files are never mapped into memory, because truncation under a mapping is
-SIGBUS.
+only the page cache. Files are never mapped into memory, because reading a mapping of a truncated
+file raises SIGBUS.
 """
 
 # The protocols say what each method promises; their implementations do not repeat it.

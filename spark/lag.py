@@ -54,7 +54,7 @@ class PartitionLag:
 
     @property
     def records(self) -> int:
-        """Number of unread offsets: records, and markers and compaction gaps among them."""
+        """Number of unread offsets, which include markers and gaps left by compaction."""
         return max(0, self.latest - self.position)
 
     def __str__(self) -> str:

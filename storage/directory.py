@@ -294,8 +294,8 @@ class LogDirectory:
     def _take_back(self, owner: Log, offset: int) -> None:
         """Lower the checkpoints of a log that is about to be cut, so that they cover no cut record.
 
-        They are emptied for all logs until they are written again, within seconds, so that the
-        event loop waits for the disk only once, however many logs are cut.
+        The checkpoints of all logs are emptied, and written again within seconds, so that the event
+        loop waits for the disk only once, however many logs are cut.
         """
         partition = _partition_in(owner.directory)
         if self.high_watermarks.get(partition, 0) > offset:

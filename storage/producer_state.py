@@ -253,8 +253,8 @@ class ProducerState:
     def observe(self, header: BatchHeader, now_ms: int) -> None:
         """Record a batch that is in the log or staged for it; repeating the call is harmless.
 
-        `now_ms`, wall time, counts for expiry, not the batch's own timestamps: a producer that
-        replays last year's events must not expire at once.
+        Expiry counts from `now_ms` (wall time) and not from the batch's own timestamps, because a
+        producer that replays last year's events must not expire at once.
         """
         producer_id = header.producer_id
         base_offset = header.base_offset

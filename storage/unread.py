@@ -48,9 +48,9 @@ async def count_unread(
 ) -> Unread:
     """Count from `offset` up to `up_to`, which must be at or below the last stable offset.
 
-    Walks at most `most_headers` headers; a read of the disk counts as many of them. The caller then
-    checks roles and epochs again, because they may have changed meanwhile. Raises CorruptLog if no
-    header can be found, and LogDirectoryFailed.
+    Walks at most `most_headers` headers; a read of the disk counts as several of them. The caller
+    then checks roles and epochs again, because they may have changed meanwhile. Raises CorruptLog
+    if no header can be found, and LogDirectoryFailed.
     """
     tally = Tally(max(offset, log.log_start_offset))
     if tally.next_offset >= up_to:
@@ -64,7 +64,7 @@ async def count_unread(
 
 
 class Tally:
-    """Adds up the headers of a log, which are taken in order. Pure."""
+    """Adds up, header by header in the order of the log, what is unread. Pure."""
 
     __slots__ = (
         "_begin",

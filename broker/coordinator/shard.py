@@ -173,7 +173,7 @@ class Shard(Generic[S]):
     def when_settled(self, offset: int, done: Done) -> None:
         """Call `done` once all records up to `offset` are committed, perhaps at once.
 
-        Answers that show the state wait so, because that state must survive a failover.
+        Answers that show the state are sent only then, because that state must survive a failover.
         """
         if not self.is_open:
             done(ErrorCode.NOT_COORDINATOR)

@@ -131,7 +131,7 @@ class Transactions:
 
     @property
     def is_full(self) -> bool:
-        """True if there are transactional.ids.max names: transactional ids and commit groups."""
+        """True if transactional ids and commit groups have reached transactional.ids.max."""
         count = sum(len(shard.state) + len(shard.state.groups) for shard in self.shards)
         return count >= self.config.transactional_ids_max
 

@@ -26,7 +26,7 @@ class ToldOf:
     proposals: IsrProposals
     peers: Peers
     times: RequestTimes | None
-    """It is None if requests are not counted."""
+    """The counts and times of requests; None if requests are not counted."""
 
 
 def collectors_of(edge: Edge, others: ToldOf) -> tuple[Collector, ...]:

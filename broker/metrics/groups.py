@@ -25,7 +25,7 @@ class Row(NamedTuple):
     """The group and the topic."""
     offset: int
     lag: int | None
-    """It is None if the leader has not reported its high watermark."""
+    """The lag in offsets; None if the leader has not reported its high watermark."""
     unread: Unread | None
 
 

@@ -102,9 +102,9 @@ class Outbox:
         del self._peer  # This ends a cycle, so that the peer is freed at once.
 
     def _count(self, unsent: int, parked: int) -> None:
-        """Set the unsent bytes, which are 0 below the high-water mark, and those of a fetch.
+        """Count unsent bytes (0 if below the high-water mark) and those of a waiting fetch.
 
-        Bytes that the peer takes meanwhile count until it has taken all, as parts stay whole.
+        Bytes that the peer takes count until it has taken all, because parts are released whole.
         """
         self._unsent, self._parked = unsent, parked
         self._edge.load.hold_responses(self._peer, unsent + parked)

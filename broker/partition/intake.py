@@ -121,8 +121,8 @@ def rules_of(config: TopicConfig) -> IntakeRules:
 def looks_inside(rules: IntakeRules, header: BatchHeader) -> bool:
     """True if the records of this batch are checked one by one.
 
-    Those of a batch whose header lacks the greatest timestamp are at every level, as retention
-    and lookups use it. Sarama's producer, for one, did not set it before 2025.
+    If the header lacks the greatest timestamp, they are checked at every level, because retention
+    and lookups use that timestamp. Sarama's producer, for one, did not set it before 2025.
     """
     if header.max_timestamp < header.base_timestamp and not rules.is_log_append_time:
         return True

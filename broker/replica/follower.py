@@ -304,10 +304,11 @@ class FollowerReplica:
     def _is_unproven(self, target: int, leader_start: int, log: LogView) -> bool:
         """True if our log below `target` may differ from the leader's in a way that nobody sees.
 
-        It may if it ends at the leader's log start or below. The leader knows no older epochs, and
-        answers that each of them ended at its log start. Only committed records are surely the
-        same. Kafka keeps the others, because nobody can read them. But after a crash our log start
-        may be an older one, and sequences and transactions in those records would count again.
+        That is so if the log would end at the leader's log start or below. The leader knows no
+        older epochs, and answers that each of them ended at its log start. Only committed records
+        are surely the same. Kafka keeps the others, because nobody can read them. But after a crash
+        our log start may be an older one, and sequences and transactions in those records would
+        count again.
         """
         is_unclean = self.metadata.unclean_epoch > log.latest_epoch
         proven = 0 if is_unclean else self.high_watermark

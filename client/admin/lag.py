@@ -76,7 +76,7 @@ async def describe_lag(
 async def _leaders(
     asking: Asking, topics: list[str]
 ) -> tuple[dict[TopicPartition, int], dict[str, ApiError]]:
-    """Return each partition's leader (-1 if it has none), and the errors of other topics."""
+    """Return each partition's leader (-1 if it has none), and the errors by topic."""
     refused: dict[str, ApiError] = {}
     try:
         described = await describe_topics(asking, topics)

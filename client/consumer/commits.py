@@ -117,11 +117,11 @@ class Commits:
         return Heartbeat(self.membership.member_id, self.membership.generation)
 
     def _has_moved_on(self, member: Heartbeat | None, code: ErrorCode) -> bool:
-        """True if `member` has got a new generation since, or is about to: then commit again.
+        """True if `member` has a new generation, or soon will, so that the commit is repeated.
 
-        The member still owns its partitions then. It is False if the coordinator does not know the
-        member's id, because no join with that id can succeed, and a join under way on a dead
-        connection is never answered.
+        The member still owns its partitions in that case. False if the coordinator does not know
+        the member's id: no join with that id can succeed, and a join under way on a dead connection
+        is never answered.
         """
         membership = self.membership
         if membership is None or member is None or not membership.is_member:

@@ -88,7 +88,7 @@ class Committing:
         return {partition: found.get(partition) for partition in wanted}
 
     async def group_lag(self, timeout_ms: int | None) -> dict[TopicPartition, int]:
-        """Return the offsets between the group's commit and the end, per committed partition."""
+        """Return the lag of each committed partition: the offsets from the commit to the end."""
         commits = self._group_commits()
         limit_ms = self._limit_ms(timeout_ms)
         found = await commits.fetch(None, timeout_ms=limit_ms)

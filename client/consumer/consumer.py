@@ -146,8 +146,8 @@ class Consumer(Generic[K, V]):
     def assign(self, partitions: Iterable[Partition]) -> None:
         """Read exactly these partitions from now on, independently of other consumers.
 
-        Those that were assigned before keep their positions. The others start where the group has
-        committed, or by auto_offset_reset, unless `seek` is called.
+        Partitions that were assigned before keep their positions. The others start where the group
+        has committed, or by auto_offset_reset, unless `seek` is called.
         """
         self._subscribing.assign(partitions)
 

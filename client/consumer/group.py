@@ -115,7 +115,7 @@ class Group:
         self._wake.set()
 
     def on_poll(self) -> None:
-        """Wake the loop at a poll's begin and end; a stable member's next heartbeat suffices."""
+        """Wake the loop at a poll's begin and end, unless the member is stable."""
         if self.membership.stage is not Stage.STABLE:
             self._wake.set()
 

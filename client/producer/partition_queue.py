@@ -85,7 +85,7 @@ class PartitionQueue:
         self.identity: ProducerIdentity | None = None
         """The producer id and epoch; if it is None, an idempotent producer cannot send yet."""
         self.blocked = ""
-        """The reason why no producer id could be had so far, for the error of an expired batch."""
+        """The reason why there is no producer id yet, for the error of an expired batch."""
         self.refused_id = -1
         """The producer id that this partition can no longer use."""
         self.not_before_ms = 0

@@ -166,7 +166,7 @@ def check_header_type(kind: Any) -> None:
 
 
 def groups_of(choices: Any) -> Iterator[tuple[int, Ints | None]]:
-    """Yield each distinct choice with the indexes of its rows; None if all rows have it."""
+    """Yield each distinct choice and the indexes of its rows, or None for all rows."""
     if len(choices) == 0:
         return
     order = np.argsort(choices, kind="stable")

@@ -95,7 +95,7 @@ def _restarted(
 def _amend(old: BrokerRegistration, request: RegisterBroker) -> Decision[BrokerRegistered]:
     """Register the same start again, because an answer was lost or endpoints changed.
 
-    Its epoch stays, and so does its fencing.
+    The broker keeps its epoch, and stays fenced or unfenced.
     """
     answer = BrokerRegistered(ErrorCode.NONE, broker_epoch=old.broker_epoch)
     same = (

@@ -4,9 +4,9 @@ A partition in `electing` has no leader, so none of its logs grows: a replica's 
 the next leader epoch, or until its broker starts anew. The reports are not persistent: a new
 controller gets them again, because brokers repeat them.
 
-    The longest log is decided once every live replica has reported, or 2 s after the search began
-    if any has. All replicas in `last_known_elr` must have reported, too; where loss is allowed,
-    there are none.
+The longest log is decided once every live replica has reported, or 2 s after the search began if
+any has. All replicas in `last_known_elr` must have reported, too; that list is empty if loss is
+allowed.
 """
 
 from collections.abc import Iterable, Mapping

@@ -66,7 +66,8 @@ def without_broker(
 ) -> list[PartitionChangeRecord]:
     """Take the broker out of every ISR and lead, as it is fenced or in controlled shutdown.
 
-    With `unless_alone`, it keeps a lead if no other active replica is in sync yet but one may be.
+    With `unless_alone`, the broker keeps leading a partition if no other active replica is in sync,
+    but one may soon be.
     """
     living = Living(cluster.image, leaving=broker_id)
 
@@ -89,8 +90,8 @@ def restarted_uncleanly(
 ) -> list[PartitionChangeRecord]:
     """Change the partitions of a broker that starts anew and may have lost records.
 
-    It leaves every ISR and set of eligible leaders. `lost_directories` are the directories that it
-    had before, if not all of them are back; else empty.
+    The broker leaves every ISR and set of eligible leaders. `lost_directories` are the directories
+    that it had before, if not all of them are back; else empty.
     """
     living = Living(cluster.image, leaving=broker_id)
 
@@ -119,7 +120,7 @@ def restarted_uncleanly(
 def returned_cleanly(cluster: Cluster, broker_id: int) -> list[PartitionChangeRecord]:
     """Change the partitions of a broker that starts anew with all its records.
 
-    It may still be in ISRs, if its absence was never noticed.
+    The broker may still be in ISRs, if its absence was never noticed.
     """
     living = Living(cluster.image, leaving=broker_id)
 

@@ -75,9 +75,9 @@ def old_epoch(mine: int, theirs: int) -> Refusal | None:
 def epoch_limit(wall_ms: int) -> int:
     """Return the latest epoch that any cluster can have reached at this wall-clock time.
 
-    It allows one election per second since 2020, and at least 2^24 in case the clock is wrong. A
-    cluster that somebody pushed to the limit can still hold an election a second. This node's own
-    epoch is no bound, because a voter may have been away for years.
+    The limit allows one election per second since 2020, and at least 2^24 in case the clock is
+    wrong. A cluster that somebody pushed to the limit can still hold an election a second. This
+    node's own epoch is no bound, because a voter may have been away for years.
     """
     return min(max((wall_ms - _SINCE_MS) // 1000, _EPOCHS_AT_LEAST), EPOCH_MAX)
 

@@ -111,7 +111,7 @@ class Hello(Request[HelloAnswer]):
     """The first frame on a connection: the node, its cluster and the versions that it speaks."""
 
     cluster_id: str | None
-    """It is None until the node has learnt the id."""
+    """The cluster's id; None until the node has learnt it."""
     min_version: Int16
     max_version: Int16
     node_id: NodeId
@@ -225,7 +225,7 @@ class IsrMember:
 
     broker_id: NodeId
     broker_epoch: Offset
-    """It is -1 if the leader does not know the epoch."""
+    """The broker's epoch; -1 if the leader does not know it."""
 
 
 @packed

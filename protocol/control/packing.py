@@ -2,7 +2,7 @@
 
 Fields are only ever appended: trailing fields that are missing take their defaults, and trailing
 fields that we do not know are handed to the caller. Types are checked, because the peer may be
-faulty; a wrong one is a RemoteProtocolError. This module knows no single message.
+faulty; a wrong one is a RemoteProtocolError. This module knows none of the messages.
 
     scalar  int (64 bits) | bool | str | bytes      tuple[X, ...]  array of X
     nested  array of its fields                     dict[str, X]   map

@@ -54,7 +54,7 @@ class Vote(Request[VoteAnswer]):
     """The candidate asks for a vote to lead `epoch`, or for a pre-vote."""
 
     cluster_id: str | None
-    """It is None from a node that does not know its cluster yet."""
+    """The cluster's id; None from a node that does not know its cluster yet."""
     epoch: Epoch
     """The epoch to lead; in a pre-vote the sender's own epoch, which it has not left yet."""
     candidate: VoterKey

@@ -44,7 +44,7 @@ class Join:
     protocol_type: str
     protocols: tuple[Protocol, ...]
     fresh_id: str
-    """A random text that ends a new member's id."""
+    """A random text with which a new member's id ends."""
     needs_known_id: bool = False
     """True if a new member first gets only its id, to join again with it (JoinGroup 4 and up)."""
     can_skip_assignment: bool = False
