@@ -20,6 +20,7 @@ COMMANDS = {
     "generate": "Write what a cluster is watched and run with: Prometheus, systemd, Helm, ...",
     "topics": "Create, list, describe, alter and delete topics.",
     "configs": "Describe and change settings of topics and brokers.",
+    "client-metrics": "Ask clients to push their metrics to the brokers.",
     "console-producer": "Write lines of standard input to a topic.",
     "console-consumer": "Print the records of topics.",
     "consumer-groups": "List, describe, delete and reset groups of consumers.",

@@ -15,6 +15,7 @@ from ..broker.replica.selector import ReplicaSelectorConfig
 from ..broker.upkeep.compaction import CompactionConfig
 from ..client.config import AdminConfig, ConsumerConfig, ProducerConfig
 from ..controller.config import ControllerConfig
+from ..protocol.client_metrics import ClientMetricsConfig
 from ..runtime.config import PLUGIN_PREFIXES, Setting, settings_of
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from ..storage.topic_config import TopicConfig
@@ -40,6 +41,7 @@ TABLES: Final = {
     "Brokers: lost metadata": MetadataConfig,
     "Controllers: minikafka-controller": ControllerConfig,
     "Topics": TopicConfig,
+    "Subscriptions to the metrics of clients": ClientMetricsConfig,
     "Producer": ProducerConfig,
     "Consumer": ConsumerConfig,
     "Admin": AdminConfig,

@@ -1,4 +1,4 @@
-"""DescribeConfigs: settings of topics and brokers, and levels of a broker's loggers.
+"""DescribeConfigs: settings of topics, brokers and clients' metrics, and levels of loggers.
 
 Each value comes with its source, such as the properties file. On request it also comes with its
 synonyms, which are all sources that set it, in the order of their precedence.
@@ -7,6 +7,7 @@ synonyms, which are all sources that set it, in the order of their precedence.
 from collections.abc import Iterator
 from functools import partial
 
+from ...protocol.client_metrics import ClientMetricsConfig
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.describe_configs import (
     ConfigSource,
@@ -29,8 +30,6 @@ from . import broker_loggers
 from .slices import answer_each
 
 BROKER_ROWS = {row.key: row for table in TABLES for row in settings_of(table)}
-NOTHING_SET = (ResourceType.CLIENT_METRICS, ResourceType.GROUP)
-"""Types of resources that have settings only in Kafka; here they get an empty list, no error."""
 
 
 def handle(call: Call, request: DescribeConfigsRequest) -> object:
@@ -87,7 +86,10 @@ def _rows(
         if name:
             broker_loggers.check_is_here(edge, name)
         yield from _broker_rows(edge, is_default=not name)
-    elif resource.resource_type not in NOTHING_SET:
+    elif resource.resource_type == ResourceType.CLIENT_METRICS:
+        yield from _subscription_rows(edge, name)
+    elif resource.resource_type != ResourceType.GROUP:
+        # Groups have settings only in Kafka; here they get an empty list, no error.
         why = f"resources of type {resource.resource_type} have no configuration here"
         raise ApiError(ErrorCode.INVALID_REQUEST, why)
 
@@ -105,6 +107,18 @@ def _broker_rows(edge: Edge, *, is_default: bool) -> Iterator[tuple[Setting, str
         layers = list(edge.topic_defaults.broker_layers(image, key))
         if layers:
             yield from _kept(row, key, layers, is_default=is_default)
+
+
+def _subscription_rows(edge: Edge, name: str) -> Iterator[tuple[Setting, str, list[Layer]]]:
+    """Yield the settings of a subscription; one that nobody made has the defaults, as in Kafka."""
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a subscription to clients' metrics has a name")
+    config = edge.image.configs.get((ResourceType.CLIENT_METRICS, name), {})
+    for row in settings_of(ClientMetricsConfig):
+        layers = [Layer(ConfigSource.DEFAULT_CONFIG, row.key, row.format(row.default))]
+        if row.key in config:
+            layers.insert(0, Layer(ConfigSource.CLIENT_METRICS_CONFIG, row.key, config[row.key]))
+        yield row, row.key, layers
 
 
 def _kept(

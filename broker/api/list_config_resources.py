@@ -41,4 +41,6 @@ def _names(edge: Edge, kind: int) -> list[str]:
         return sorted(edge.image.topic_ids)
     if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         return [str(broker_id) for broker_id in sorted(edge.image.brokers)]
-    return []  # Nobody can configure client metrics or groups yet.
+    if kind == ResourceType.CLIENT_METRICS:
+        return sorted(name for one, name in edge.image.configs if one == kind)
+    return []  # Nobody can configure groups yet.

@@ -1,8 +1,4 @@
-"""ListTransactions: the transactional ids coordinated here that pass every filter (KIP-664).
-
-Patterns are matched by RE2, as in Kafka, in time that is linear in the length of the text. Python's
-`re` takes exponential time for some patterns, which would block the broker's event loop.
-"""
+"""ListTransactions: the transactional ids coordinated here that pass every filter (KIP-664)."""
 
 from typing import Any
 
@@ -12,6 +8,7 @@ from ...protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
+from ...protocol.patterns import compiled
 from ..coordinator.transaction.transaction import TITLES, Transaction
 from ..net.answer import Call
 
@@ -25,7 +22,8 @@ def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResp
     if transactions.shards.is_loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     try:
-        pattern = compiled(request.transactional_id_pattern)
+        named = request.transactional_id_pattern
+        pattern = compiled(named) if named else None
     except ValueError:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     call.rest_on_lease()
@@ -43,20 +41,6 @@ def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResp
             if _is_wanted(request, pattern, each, wall_ms)
         ],
     )
-
-
-def compiled(pattern: str | None) -> Any:
-    """Compile the pattern. Return None if it is empty; raise ValueError if it is malformed."""
-    if not pattern:
-        return None
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        raise ValueError(str(error)) from None
 
 
 def _is_wanted(

@@ -1,4 +1,4 @@
-"""Configurations of topics, brokers and loggers as plain values: owners, entries and changes."""
+"""Configurations of topics, brokers, loggers and subscriptions as plain values."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,6 +11,7 @@ class ConfigResource(NamedTuple):
     """The owner of settings: a topic by name, or a broker by its number ("" for all brokers).
 
     A BROKER_LOGGER is named by a broker's number; its settings are the levels of its loggers.
+    CLIENT_METRICS are named as the user likes; each is a subscription to the metrics of clients.
     """
 
     type: ResourceType
@@ -30,6 +31,11 @@ class ConfigResource(NamedTuple):
     def broker_logger(cls, node_id: int) -> "ConfigResource":
         """Return the resource of a broker's loggers (KIP-412)."""
         return cls(ResourceType.BROKER_LOGGER, str(node_id))
+
+    @classmethod
+    def client_metrics(cls, name: str) -> "ConfigResource":
+        """Return the resource of a subscription to the metrics of clients (KIP-714)."""
+        return cls(ResourceType.CLIENT_METRICS, name)
 
     def __str__(self) -> str:
         return f"{self.type.name.lower()} {self.name or 'default'}"

@@ -1,4 +1,4 @@
-"""Describes and changes the settings of topics, brokers and loggers.
+"""Describes and changes the settings of topics, brokers, loggers and clients' metrics.
 
 Knows the messages. Requests for a broker's own settings or its loggers are sent to that broker.
 """
@@ -30,7 +30,7 @@ from .config_types import ConfigChange, ConfigEntry, ConfigResource
 async def describe_configs(
     asking: Asking, resources: Iterable[ConfigResource], *, keys: Sequence[str] | None = None
 ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-    """Return the settings of topics, brokers and loggers, or only those named in `keys`."""
+    """Return the settings of each resource, or only those named in `keys`."""
     described: dict[ConfigResource, dict[str, ConfigEntry] | ApiError] = {}
     local = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
     for node_id, part in _by_broker(resources, *local).items():
@@ -64,7 +64,7 @@ async def incremental_alter_configs(
     *,
     validate_only: bool = False,
 ) -> None:
-    """Change single settings of topics, brokers and loggers, leaving others as they are.
+    """Change single settings of each resource, leaving others as they are.
 
     Changed levels of loggers apply until the broker stops.
     """

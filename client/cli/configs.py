@@ -1,4 +1,4 @@
-"""`minikafka configs`: describe and alter the dynamic settings of topics, brokers and loggers.
+"""`minikafka configs`: describe and alter the dynamic settings of topics, brokers and others.
 
 Owns flags, Kafka's texts and exit codes; the admin client does the work.
 """
@@ -24,9 +24,25 @@ KINDS = {
     "topics": ResourceType.TOPIC,
     "brokers": ResourceType.BROKER,
     "broker-loggers": ResourceType.BROKER_LOGGER,
+    "client-metrics": ResourceType.CLIENT_METRICS,
 }
-ELSEWHERE = ("clients", "users", "ips", "client-metrics", "groups")
-SOURCES = {ConfigSource.TOPIC_CONFIG: "DYNAMIC_TOPIC_CONFIG"}
+SHORT = {
+    "topic": ResourceType.TOPIC,
+    "broker": ResourceType.BROKER,
+    "broker_logger": ResourceType.BROKER_LOGGER,
+    "client_metrics": ResourceType.CLIENT_METRICS,
+}
+"""The kind of entity that each short flag names."""
+WITHOUT_DEFAULT = {
+    ResourceType.TOPIC: "topics get their defaults from brokers",
+    ResourceType.BROKER_LOGGER: "loggers have no defaults of all brokers",
+    ResourceType.CLIENT_METRICS: "subscriptions have no default of all",
+}
+ELSEWHERE = ("clients", "users", "ips", "groups")
+SOURCES = {
+    ConfigSource.TOPIC_CONFIG: "DYNAMIC_TOPIC_CONFIG",
+    ConfigSource.CLIENT_METRICS_CONFIG: "DYNAMIC_CLIENT_METRICS_CONFIG",
+}
 """Kafka's names of setting sources that differ from the names in ConfigSource."""
 
 
@@ -65,6 +81,7 @@ class Request:
 @click.option("--topic", help="The same as --entity-type topics --entity-name.")
 @click.option("--broker", help="The same as --entity-type brokers --entity-name.")
 @click.option("--broker-logger", help="The same as --entity-type broker-loggers --entity-name.")
+@click.option("--client-metrics", help="The same as --entity-type client-metrics --entity-name.")
 @click.option(
     "--broker-defaults", is_flag=True, help="The same as --entity-type brokers --entity-default."
 )
@@ -127,34 +144,22 @@ def _request(flags: Mapping[str, Any]) -> Request:
 
 def _entity(flags: Mapping[str, Any]) -> tuple[ResourceType, str | None]:
     """Return the kind and name of the entity; None means all of the kind, "" the default."""
-    ways = [
-        flags["entity_type"] is not None,
-        flags["topic"] is not None,
-        flags["broker"] is not None,
-        flags["broker_logger"] is not None,
-        flags["broker_defaults"],
-    ]
-    if sum(ways) != 1:
+    named = [(kind, flags[flag]) for flag, kind in SHORT.items() if flags[flag] is not None]
+    if len(named) + (flags["entity_type"] is not None) + flags["broker_defaults"] != 1:
         raise click.UsageError(
             "needs exactly one of --entity-type, --topic, --broker, --broker-logger,"
-            " --broker-defaults"
+            " --client-metrics, --broker-defaults"
         )
-    if flags["topic"] is not None:
-        return ResourceType.TOPIC, flags["topic"]
-    if flags["broker"] is not None:
-        return ResourceType.BROKER, flags["broker"]
-    if flags["broker_logger"] is not None:
-        return ResourceType.BROKER_LOGGER, flags["broker_logger"]
+    if named:
+        return named[0]
     if flags["broker_defaults"]:
         return ResourceType.BROKER, ""
     if flags["entity_type"] in ELSEWHERE:
         raise click.UsageError(f"--entity-type {flags['entity_type']}: only {', '.join(KINDS)}")
     kind = KINDS[flags["entity_type"]]
     if flags["entity_default"]:
-        if kind is ResourceType.TOPIC:
-            raise click.UsageError("--entity-default: topics get their defaults from brokers")
-        if kind is ResourceType.BROKER_LOGGER:
-            raise click.UsageError("--entity-default: loggers have no defaults of all brokers")
+        if kind in WITHOUT_DEFAULT:
+            raise click.UsageError(f"--entity-default: {WITHOUT_DEFAULT[kind]}")
         if flags["entity_name"] is not None:
             raise click.UsageError("--entity-name and --entity-default exclude each other")
         return kind, ""
@@ -196,6 +201,8 @@ async def _describe(admin: "Admin", request: Request) -> int:
 async def _all(admin: "Admin", kind: ResourceType) -> list[ConfigResource]:
     if kind is ResourceType.TOPIC:
         return [ConfigResource.topic(one.name) for one in await admin.list_topics()]
+    if kind is ResourceType.CLIENT_METRICS:
+        return await admin.list_config_resources([kind])
     brokers = (await admin.describe_cluster()).brokers
     if kind is ResourceType.BROKER_LOGGER:
         return [ConfigResource.broker_logger(one.node_id) for one in brokers]
@@ -222,12 +229,14 @@ async def _alter(admin: "Admin", request: Request) -> int:
 
 
 def is_own(resource: ConfigResource, entry: ConfigEntry) -> bool:
-    """True if the value was set for this topic or broker itself, or is a default of all brokers.
+    """True if the value was set for this resource itself, or is a default of all brokers.
 
     It is always True for a logger, because its level belongs to one broker.
     """
     if resource.type is ResourceType.BROKER_LOGGER:
         return entry.source is ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
+    if resource.type is ResourceType.CLIENT_METRICS:
+        return entry.source is ConfigSource.CLIENT_METRICS_CONFIG
     if resource.type is ResourceType.TOPIC:
         return entry.source is ConfigSource.TOPIC_CONFIG
     if resource.name:
@@ -245,7 +254,7 @@ def title(resource: ConfigResource, *, wants_all: bool) -> str:
 def _whose(resource: ConfigResource, noun: str) -> str:
     if resource.name == "":
         return f"default {noun} for brokers in the cluster"
-    kind = resource.type.name.lower().replace("_", "-")
+    kind = resource.type.name.lower().replace("_", "-").removesuffix("s")
     return f"{noun} for {kind} {resource.name}"
 
 

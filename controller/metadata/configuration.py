@@ -1,15 +1,18 @@
-"""Changes of topic and broker configuration, checked before they are written.
+"""Changes of configured resources, checked before they are written.
 
-Topic keys are those of `TopicConfig`. Of a broker's keys the controller checks only those that it
-uses itself; the broker that forwarded the request has checked the others against its own table.
+Topic keys are those of `TopicConfig`, those of clients' metrics of `ClientMetricsConfig`. Of a
+broker's keys the controller checks only those that it uses itself; the broker that forwarded the
+request has checked the others against its own table.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ...protocol.client_metrics import read_subscription
 from ...protocol.control.image import ConfigResource
 from ...protocol.control.records import (
     BROKER,
+    CLIENT_METRICS,
     TOPIC,
     ConfigRecord,
     MetadataRecord,
@@ -40,6 +43,10 @@ CLUSTER_WIDE_KEYS = (UNCLEAN_ELECTION, MIN_ISR)
 """Broker keys that the controller uses; they can only be set for all brokers together."""
 
 VALUE_BYTES_MAX = 32_767
+SUBSCRIPTIONS_MAX = 100
+"""The most subscriptions to clients' metrics, because brokers match each new client with all."""
+SUBSCRIPTION_NAME_MAX = 249
+"""The most characters in the name of a subscription, as many as in a topic's."""
 _TOPIC_SETTINGS = {row.key: row for row in settings_of(TopicConfig)}
 
 
@@ -65,6 +72,7 @@ def incremental_alter(
     changes: list[ConfigRecord] = []
     results: list[AlterConfigsResourceResponse] = []
     seen: dict[tuple[int, str], None] = {}
+    subscriptions = {name: None for kind, name in cluster.image.configs if kind == CLIENT_METRICS}
     for resource in request.resources:
         key = (resource.resource_type, resource.resource_name)
         result = AlterConfigsResourceResponse(
@@ -77,7 +85,12 @@ def incremental_alter(
             if key in seen:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"{key[1]!r} is named twice")
             seen[key] = None
-            changes.extend(_alter(cluster, resource))
+            if resource.resource_type == CLIENT_METRICS:
+                _check_subscription_name(resource.resource_name, subscriptions)
+            records = _alter(cluster, resource)
+            if records and resource.resource_type == CLIENT_METRICS:
+                subscriptions[resource.resource_name] = None
+            changes.extend(records)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.detail
         results.append(result)
@@ -127,7 +140,7 @@ def _alter(cluster: Cluster, resource: AlterConfigsResource) -> list[ConfigRecor
         if name and not (name.isascii() and name.isdigit() and name == str(int(name[:12]))):
             detail = f"broker {name!r}: the name is a broker id, or empty for all brokers"
             raise ApiError(ErrorCode.INVALID_REQUEST, detail)
-    else:
+    elif resource.resource_type != CLIENT_METRICS:
         detail = f"resources of type {resource.resource_type} have no configuration here"
         raise ApiError(ErrorCode.INVALID_REQUEST, detail)
     target: ConfigResource = (int(resource.resource_type), name)
@@ -135,6 +148,8 @@ def _alter(cluster: Cluster, resource: AlterConfigsResource) -> list[ConfigRecor
     new = _changed(old, resource)
     if resource.resource_type == TOPIC:
         check_topic_config(new)
+    elif resource.resource_type == CLIENT_METRICS:
+        _check_subscription(new)
     else:
         _check_broker_config(name, new)
         if not name and MIN_ISR in old and MIN_ISR not in new and cluster.has_eligible_leaders:
@@ -202,6 +217,22 @@ def _check_broker_config(name: str, config: Mapping[str, str]) -> None:
             _TOPIC_SETTINGS[key].parse(config[key])
         except ConfigError as error:
             raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def _check_subscription_name(name: str, subscriptions: Mapping[str, None]) -> None:
+    if not name or len(name) > SUBSCRIPTION_NAME_MAX or not name.isprintable():
+        detail = f"a subscription's name is 1 to {SUBSCRIPTION_NAME_MAX} printable characters"
+        raise ApiError(ErrorCode.INVALID_REQUEST, detail)
+    if len(subscriptions) >= SUBSCRIPTIONS_MAX and name not in subscriptions:
+        detail = f"there are {SUBSCRIPTIONS_MAX} subscriptions, which is the most: delete one"
+        raise ApiError(ErrorCode.POLICY_VIOLATION, detail)
+
+
+def _check_subscription(config: Mapping[str, str]) -> None:
+    try:
+        read_subscription(config)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
 
 def _consequences(cluster: Cluster, changes: Sequence[ConfigRecord]) -> list[MetadataRecord]:

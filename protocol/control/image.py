@@ -15,7 +15,7 @@ from . import records as r
 from .messages import Endpoint, VersionRange
 
 ConfigResource = tuple[int, str]
-"""The type (records.TOPIC or records.BROKER) and the name of a configured resource."""
+"""The type (records.TOPIC, BROKER or CLIENT_METRICS) and the name of a configured resource."""
 
 
 @dataclass(frozen=True, slots=True)

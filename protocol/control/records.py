@@ -33,6 +33,7 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 
 TOPIC: Final = 2
 BROKER: Final = 4
+CLIENT_METRICS: Final = 16
 """Resource types of ConfigRecord, numbered as in Kafka's configuration APIs."""
 
 R = TypeVar("R")
@@ -191,7 +192,7 @@ class PartitionChangeRecord(MetadataRecord):
 
 @_record(10)
 class ConfigRecord(MetadataRecord):
-    """One configuration key of a topic or broker is set, or removed if `value` is None.
+    """One configuration key of a resource is set, or removed if `value` is None.
 
     The broker name "" stands for the default of all brokers.
     """

@@ -31,5 +31,5 @@ class GetTelemetrySubscriptionsResponse:
     delta_temporality: Bool = field(default=False)
     """True if a push of a counter has only what was added since the last push."""
     requested_metrics: list[String] = field(default=[])
-    """Prefixes of the names of the metrics to push. Without prefixes nothing is pushed; an empty
-    prefix matches all metrics."""
+    """Prefixes of the names of the metrics to push. Without prefixes nothing is pushed; `*` alone
+    stands for all metrics."""

@@ -182,11 +182,27 @@ async def test_a_key_that_means_nothing_here_is_shown_once_it_is_set(
     assert await described(broker, BROKER, "1", key) == shown
 
 
-@pytest.mark.parametrize("kind", [ResourceType.CLIENT_METRICS, ResourceType.GROUP])
 async def test_what_nobody_can_configure_here_is_described_as_empty(
-    make_broker: MakeBroker, kind: int
+    make_broker: MakeBroker,
 ) -> None:
-    assert await described(make_broker(), kind, "1") == {}
+    assert await described(make_broker(), ResourceType.GROUP, "1") == {}
+
+
+async def test_a_subscription_to_clients_metrics_is_described_with_its_defaults(
+    make_broker: MakeBroker,
+) -> None:
+    broker = make_broker()
+    kind, default = ResourceType.CLIENT_METRICS, ConfigSource.DEFAULT_CONFIG
+    broker.image.apply(r.ConfigRecord(kind, "all", "metrics", "*"), 70)
+    assert await described(broker, kind, "all") == {
+        "interval.ms": ("300000", default),
+        "metrics": ("*", ConfigSource.CLIENT_METRICS_CONFIG),
+        "match": ("", default),
+    }
+    assert await described(broker, kind, "none", "metrics") == {"metrics": ("", default)}
+    nameless = DescribeConfigsResource(resource_type=kind, resource_name="")
+    (result,) = broker.connect().ask(DescribeConfigsRequest(resources=[nameless]), 4).results
+    assert result.error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_the_bound_of_connections_changes_at_run_time(make_broker: MakeBroker) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from minikafka import ConfigChange, ConfigResource
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.alter_configs import (
     AlterableConfig,
@@ -19,6 +20,7 @@ from minikafka.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
 )
+from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation
 from minikafka.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.simulation.stage import Stage, staged
 
@@ -141,6 +143,18 @@ async def test_what_has_a_configuration_and_whole_configurations(stage: Stage) -
     assert names == [(2, "t"), (2, "u"), (4, "1"), (4, "2"), (8, "1"), (8, "2")]
     assert [each.resource_name for each in (await listed(4)).config_resources] == ["1", "2"]
     assert (await listed(version=0)).config_resources == []
+    every_minute = ConfigChange("interval.ms", "60000")
+    subscription = ConfigResource.client_metrics("all")
+    await stage.admin(lambda a: a.incremental_alter_configs({subscription: [every_minute]}))
+    await stage.sleep(1)
+    (named,) = (await listed(version=0)).config_resources
+    assert named.resource_name == "all"
+    described = await stage.admin(lambda admin: admin.describe_configs([subscription]))
+    assert described[subscription]["interval.ms"].value == "60000"
+    deleted = ConfigChange("interval.ms", None, ConfigOperation.DELETE)
+    await stage.admin(lambda a: a.incremental_alter_configs({subscription: [deleted]}))
+    await stage.sleep(1)
+    assert (await listed(16)).config_resources == []
     assert (await listed(3)).error_code == ErrorCode.UNSUPPORTED_VERSION
 
     async def alter(name: str, kind: int, **configs: str | None) -> ErrorCode:

@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
-from minikafka.controller.metadata.configuration import alter_whole, incremental_alter
-from minikafka.protocol.control.records import BROKER, TOPIC
+from minikafka.controller.metadata.configuration import (
+    SUBSCRIPTIONS_MAX,
+    alter_whole,
+    incremental_alter,
+)
+from minikafka.protocol.control.records import BROKER, CLIENT_METRICS, TOPIC
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import alter_configs
 from minikafka.protocol.messages.incremental_alter_configs import (
@@ -143,3 +147,67 @@ def test_each_resource_stands_for_itself_and_is_named_once(machine: Machine) -> 
         ErrorCode.INVALID_REQUEST,
     ]
     assert machine.image.configs == {(TOPIC, "u"): {"retention.ms": "1"}}
+
+
+def test_a_subscription_to_clients_metrics_is_made_and_goes_with_its_last_key(
+    machine: Machine,
+) -> None:
+    match = "client_id=app-.*, client_software_name=librdkafka"
+    answer = machine.configure(
+        "app", kind=CLIENT_METRICS, interval_ms="100", metrics="*", match=match
+    )
+    assert error(answer) == 0
+    assert machine.image.configs[CLIENT_METRICS, "app"] == {
+        "interval.ms": "100",
+        "metrics": "*",
+        "match": match,
+    }
+    machine.configure(
+        "app", kind=CLIENT_METRICS, operation=DELETE, interval_ms="", metrics="", match=""
+    )
+    assert machine.image.configs == {}
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"interval_ms": "99"}, "interval.ms=99: must be at least 100"),
+        ({"interval_ms": "3600001"}, "interval.ms=3600001: must be at most 3600000"),
+        ({"interval": "1000"}, "interval=1000: unknown key"),
+        ({"match": "client_id"}, "match=client_id: must be SELECTOR=REGEX"),
+        ({"match": "software=x"}, "match=software=x: must be SELECTOR=REGEX"),
+        ({"match": "client_id=("}, "match=client_id=(: is no regular expression"),
+        ({"match": "client_id=(?=a)"}, "match=client_id=(?=a): is no regular expression"),
+    ],
+)
+def test_a_subscription_that_brokers_could_not_follow_is_refused(
+    machine: Machine, keys: dict[str, str], why: str
+) -> None:
+    answer = machine.configure("app", kind=CLIENT_METRICS, **keys)
+    assert error(answer) == ErrorCode.INVALID_CONFIG
+    assert answer.error_message.startswith(why)
+    assert machine.image.configs == {}
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "x" * 250])
+def test_a_subscription_has_a_printable_name(machine: Machine, name: str) -> None:
+    answer = machine.configure(name, kind=CLIENT_METRICS, metrics="*")
+    assert error(answer) == ErrorCode.INVALID_REQUEST
+
+
+def test_subscriptions_to_clients_metrics_are_bounded_even_in_one_request(
+    machine: Machine,
+) -> None:
+    def resource(name: str) -> AlterConfigsResource:
+        change = AlterableConfig(name="metrics", config_operation=SET, value="*")
+        return AlterConfigsResource(
+            resource_type=CLIENT_METRICS, resource_name=name, configs=[change]
+        )
+
+    names = [f"s{number}" for number in range(SUBSCRIPTIONS_MAX + 1)]
+    request = IncrementalAlterConfigsRequest(resources=[resource(name) for name in names])
+    responses = machine.carry_out(incremental_alter(machine.cluster, request)).responses
+    assert [error(each) for each in responses[:-1]] == [0] * SUBSCRIPTIONS_MAX
+    assert error(responses[-1]) == ErrorCode.POLICY_VIOLATION
+    assert error(machine.configure("s0", kind=CLIENT_METRICS, interval_ms="100")) == 0
+    assert error(machine.configure("t0", kind=CLIENT_METRICS, interval_ms="100")) != 0

@@ -19,11 +19,15 @@ from minikafka.client.admin.topic_types import (
     TopicListing,
 )
 from minikafka.client.errors import AdminError
+from minikafka.protocol.client_metrics import ClientMetricsConfig
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.messages.describe_configs import ConfigSource, ResourceType
 from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation
 from minikafka.protocol.schema import Versions
 from minikafka.protocol.types import TopicPartition
+from minikafka.runtime.config import Setting, settings_of
+
+SUBSCRIPTION_ROWS = settings_of(ClientMetricsConfig)
 
 
 class FakeAdmin:
@@ -136,6 +140,8 @@ class FakeAdmin:
             source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
             levels = self.configs.get(resource, {}).items()
             return {key: ConfigEntry(key, value, source, False, False) for key, value in levels}
+        if resource.type is ResourceType.CLIENT_METRICS:
+            return {row.key: self._of_subscription(resource, row) for row in SUBSCRIPTION_ROWS}
         if resource.type is ResourceType.BROKER:
             source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
             if resource.name:
@@ -149,6 +155,18 @@ class FakeAdmin:
             below = ((key, value, source), (f"log.{key}", "9", ConfigSource.DEFAULT_CONFIG))
             entries[key] = ConfigEntry(key, value, source, False, False, synonyms=below)
         return entries
+
+    def _of_subscription(self, resource: ConfigResource, row: Setting) -> ConfigEntry:
+        default, source = row.format(row.default), ConfigSource.DEFAULT_CONFIG
+        value = self.configs.get(resource, {}).get(row.key)
+        if value is not None:
+            source = ConfigSource.CLIENT_METRICS_CONFIG
+        return ConfigEntry(row.key, default if value is None else value, source, False, False)
+
+    async def list_config_resources(
+        self, types: Sequence[ResourceType] = ()
+    ) -> list[ConfigResource]:
+        return sorted(one for one, config in self.configs.items() if config and one.type in types)
 
     async def incremental_alter_configs(
         self, changes: Mapping[ConfigResource, Sequence[ConfigChange]]

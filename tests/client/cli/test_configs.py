@@ -25,6 +25,7 @@ TOPIC, BROKER, DEFAULTS = (
 def cluster(admin: FakeAdmin) -> FakeAdmin:
     admin.placement = {TopicPartition("t", 0): (1,), TopicPartition("u", 0): (1,)}
     admin.configs = {TOPIC: {"retention.ms": "5"}, DEFAULTS: {"min.insync.replicas": "2"}}
+    admin.configs[ConfigResource.client_metrics("app")] = {"interval.ms": "100"}
     admin.configs[LOGGER] = {"root": "INFO", "a.b": "DEBUG"}
     return admin
 
@@ -64,6 +65,16 @@ LEVELS = (
         (
             ("--entity-type", "broker-loggers"),
             LEVELS + "".join(f"Dynamic configs for broker-logger {n} are:\n" for n in (2, 3, 4)),
+        ),
+        (
+            ("--entity-type", "client-metrics"),
+            "Dynamic configs for client-metric app are:\n"
+            "  interval.ms=100 sensitive=false synonyms={}\n",
+        ),
+        (
+            ("--client-metrics", "app"),
+            "Dynamic configs for client-metric app are:\n"
+            "  interval.ms=100 sensitive=false synonyms={}\n",
         ),
         (("--broker-defaults",), "Default configs for brokers in the cluster are:\n" + ISR),
         (
@@ -150,7 +161,10 @@ def test_a_logger_that_is_not_there_is_neither_set_nor_deleted(
         (("--describe", "--alter", "--topic", "t"), "exactly one action"),
         (("--describe",), "needs exactly one of --entity-type, --topic"),
         (("--describe", "--topic", "t", "--broker", "1"), "needs exactly one of --entity-type"),
-        (("--describe", "--entity-type", "users"), "only topics, brokers, broker-loggers"),
+        (
+            ("--describe", "--entity-type", "users"),
+            "only topics, brokers, broker-loggers, client-metrics",
+        ),
         (
             ("--describe", "--entity-type", "broker-loggers", "--entity-default"),
             "no defaults of all brokers",
