@@ -54,6 +54,8 @@ from .replication.log_end_reports import LogEndReports
 from .replication.lost_replicas import LostReplicas
 from .replication.repair import Repairs
 from .settings import Settings
+from .telemetry.clients import ClientTelemetry
+from .telemetry.config import TelemetryConfig
 from .topic_defaults import TopicDefaults
 from .upkeep.compaction import Compaction, CompactionConfig
 from .upkeep.scrub import Scrub
@@ -184,7 +186,7 @@ def assemble(
         compaction=compaction,
         peers=peers,
         edge=edge,
-        apis=make_apis(make_sessions(runtime, config)),
+        apis=make_apis(make_sessions(runtime, config), has_telemetry=edge.telemetry is not None),
         times=times,
         metrics=_make_metrics(edge, channel, ToldOf(proposals, peers, times)),
     )
@@ -316,7 +318,15 @@ def make_edge(around: Surroundings) -> Edge:
         groups=groups,
         transactions=transactions,
         producer_ids=producer_ids,
+        telemetry=_make_telemetry(ground),
     )
+
+
+def _make_telemetry(ground: Ground) -> ClientTelemetry | None:
+    config, properties, _ = ground.settings
+    if config.metrics_listener is None:
+        return None
+    return ClientTelemetry(from_mapping(TelemetryConfig, properties).max_bytes)
 
 
 def _make_transactions(around: Surroundings, producer_ids: ProducerIds) -> Transactions:

@@ -22,6 +22,7 @@ from .deadlines import Deadlines
 from .partitions import Partitions
 from .replica.lease import LeaderLease
 from .replica.selector import ReplicaSelectorConfig
+from .telemetry.clients import ClientTelemetry
 from .topic_defaults import TopicDefaults
 from .whereabouts import Metadata, Whereabouts
 
@@ -59,6 +60,8 @@ class Edge:
     groups: Groups
     transactions: Transactions
     producer_ids: ProducerIds
+    telemetry: ClientTelemetry | None
+    """The metrics that clients push. It is None if no metrics are served."""
 
     @property
     def image(self) -> MetadataImage:

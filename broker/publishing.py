@@ -3,6 +3,7 @@
 Partitions come first, so that the other parts find them as the new metadata has them.
 """
 
+import logging
 from dataclasses import dataclass
 
 from ..protocol.control.image import Delta, MetadataImage
@@ -10,6 +11,8 @@ from .edge import Edge
 from .partitions import Partitions
 from .peers import Peers
 from .upkeep.compaction import Compaction
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,9 @@ class Publishing:
         if delta.touches_broker_settings:
             bound_connections(self.edge, image)
             self.compaction.on_settings()
+        if delta.touches_subscriptions and self.edge.telemetry is not None:
+            for why in self.edge.telemetry.on_configs(image.configs):
+                log.warning("a subscription to clients' metrics is left out: %s", why)
 
 
 def bound_connections(edge: Edge, image: MetadataImage) -> None:

@@ -15,6 +15,7 @@ from .control.metadata_position import MetadataConfig
 from .coordinator.group.config import GroupConfig
 from .coordinator.transaction.config import TransactionConfig
 from .replica.selector import ReplicaSelectorConfig
+from .telemetry.config import TelemetryConfig
 from .topic_defaults import BROKER_KEYS, TopicDefaults
 from .upkeep.compaction import CompactionConfig
 
@@ -42,6 +43,7 @@ TABLES = (
     GroupConfig,
     TransactionConfig,
     MetadataConfig,
+    TelemetryConfig,
 )
 """The tables of a broker's settings, except the defaults of topics."""
 COORDINATOR_PREFIXES = ("group.", "offsets.", "transaction.", "transactional.", "producer.id.")

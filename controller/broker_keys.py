@@ -91,6 +91,7 @@ BROKER_KEYS: Final = frozenset(
         "socket.receive.buffer.bytes",
         "socket.request.max.bytes",
         "socket.send.buffer.bytes",
+        "telemetry.max.bytes",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "transaction.max.timeout.ms",
         "transaction.remove.expired.transaction.cleanup.interval.ms",

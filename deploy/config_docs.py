@@ -12,6 +12,7 @@ from ..broker.control.metadata_position import MetadataConfig
 from ..broker.coordinator.group.config import GroupConfig
 from ..broker.coordinator.transaction.config import TransactionConfig
 from ..broker.replica.selector import ReplicaSelectorConfig
+from ..broker.telemetry.config import TelemetryConfig
 from ..broker.upkeep.compaction import CompactionConfig
 from ..client.config import AdminConfig, ConsumerConfig, ProducerConfig
 from ..controller.config import ControllerConfig
@@ -39,6 +40,7 @@ TABLES: Final = {
     "Brokers: transactions": TransactionConfig,
     "Brokers: groups and offsets": GroupConfig,
     "Brokers: lost metadata": MetadataConfig,
+    "Brokers: metrics of clients": TelemetryConfig,
     "Controllers: minikafka-controller": ControllerConfig,
     "Topics": TopicConfig,
     "Subscriptions to the metrics of clients": ClientMetricsConfig,

@@ -20,7 +20,8 @@ Every metric that a daemon serves at `/metrics` ([monitoring.md](monitoring.md) 
 are named as the rules of its JMX exporter name them, those about partitions and groups as
 kafka_exporter does; names that begin with `minikafka_` are our own. A `summary` gives the quantiles
 0.5, 0.75, 0.95, 0.98, 0.99 and 0.999 of the last one to two minutes, and `_count` and `_sum` of all
-since the start.
+since the start. Names that begin with `kafka_client_` are those of metrics that clients push
+([which](monitoring.md#metrics-of-clients)), and are not listed here.
 
 This page is made from a scrape: `python -m minikafka.deploy.metrics_docs`.
 """

@@ -1,4 +1,4 @@
-"""What a cluster asks its clients to push: the settings of one subscription (KIP-714).
+"""The settings of a subscription to the metrics of clients (KIP-714).
 
 A subscription is a configured resource of type CLIENT_METRICS. The controller checks its settings
 before it writes them, and brokers match clients with them.
@@ -14,10 +14,10 @@ from ..runtime.errors import ConfigError
 from .patterns import compiled
 
 ALL_METRICS: Final = "*"
-"""Stands for every metric, in a subscription and in what a client is asked for."""
+"""The text that stands for every metric, in a subscription and in the response to a client."""
 INTERVAL_MS: Final = 300_000
-"""The ms between two pushes where nothing else is set, and between two questions of a client that
-is asked for no metrics."""
+"""Milliseconds between two pushes by default, and between two requests of a client that is asked
+for no metrics."""
 SELECTORS: Final = (
     "client_instance_id",
     "client_id",
@@ -26,7 +26,7 @@ SELECTORS: Final = (
     "client_source_address",
     "client_source_port",
 )
-"""What is known of a client, by the names that `match` uses."""
+"""The names of the attributes of a client that `match` can compare."""
 
 setting = partial(config.setting, dynamic=True)
 

@@ -73,7 +73,6 @@ KNOWN_UNUSED: dict[str, str] = {
             "metrics.sample.window.ms",
             "kafka.metrics.polling.interval.secs",
             "kafka.metrics.reporters",
-            "telemetry.max.bytes",
         ),
         "indexes are small arrays in memory": (
             "log.flush.offset.checkpoint.interval.ms",

@@ -35,8 +35,11 @@ class ApiVersions:
 
     def handle(self, call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
         """Answer with the supported API versions and features."""
-        if call.version >= SOFTWARE_FROM and not _is_software_named(request):
-            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+        if call.version >= SOFTWARE_FROM:
+            if not _is_software_named(request):
+                return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+            named = request.client_software_name, request.client_software_version
+            call.connection.software = named
         return self._response(call.edge, call.version)
 
     def refuse(self) -> ApiVersionsResponse:

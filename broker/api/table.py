@@ -14,6 +14,7 @@ from . import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     alter_configs,
+    client_telemetry,
     commit_group,
     delete_groups,
     delete_records,
@@ -108,15 +109,22 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     ApiKey.COMMIT_GROUP: commit_group.handle,
 }
 """The handler of each API, except the handlers with state, which `make_apis` adds."""
-SPOKEN: Final = (*HANDLERS, ApiKey.FETCH, ApiKey.METADATA, ApiKey.API_VERSIONS)
-"""Every API that a broker answers."""
+OF_TELEMETRY: Final[Mapping[ApiKey, Callable[..., object]]] = {
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: client_telemetry.get_telemetry_subscriptions,
+    ApiKey.PUSH_TELEMETRY: client_telemetry.push_telemetry,
+}
+"""The handlers of the APIs that only a broker with metrics has."""
+WITH_STATE: Final = (ApiKey.FETCH, ApiKey.METADATA, ApiKey.API_VERSIONS)
+SPOKEN: Final = (*HANDLERS, *OF_TELEMETRY, *WITH_STATE)
+"""Every API that a broker answers if it serves metrics."""
 
 
-def make_apis(sessions: FetchSessions) -> Mapping[int, Api]:
+def make_apis(sessions: FetchSessions, *, has_telemetry: bool) -> Mapping[int, Api]:
     """Make the dispatch table of one broker, whose Fetch handler uses these sessions."""
-    fetch, metadata, versions = Fetch(sessions), Metadata(), ApiVersions(SPOKEN)
+    plain = {**HANDLERS, **OF_TELEMETRY} if has_telemetry else HANDLERS
+    fetch, metadata, versions = Fetch(sessions), Metadata(), ApiVersions((*plain, *WITH_STATE))
     rows: dict[ApiKey, Callable[..., object]] = {
-        **HANDLERS,
+        **plain,
         ApiKey.FETCH: fetch.handle,
         ApiKey.METADATA: metadata.handle,
     }

@@ -7,6 +7,7 @@ from ..edge import Edge
 from ..net.timing import RequestTimes
 from ..peers import Peers
 from ..replication.isr_proposals import IsrProposals
+from .clients import ClientMetrics
 from .connections import ConnectionMetrics
 from .coordinators import CoordinatorMetrics
 from .group_lag import GroupLag
@@ -45,4 +46,6 @@ def collectors_of(edge: Edge, others: ToldOf) -> tuple[Collector, ...]:
         collectors.append(TrafficMetrics(edge.partitions.traffic, labelled))
     if others.times is not None:
         collectors.append(RequestMetrics(edge, others.times))
+    if edge.telemetry is not None:
+        collectors.append(ClientMetrics(edge.telemetry, edge.runtime.monotonic_ms))
     return tuple(collectors)

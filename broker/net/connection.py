@@ -55,6 +55,8 @@ class Connection(asyncio.BufferedProtocol):
         self.times = times
         self.listener = listener
         self.peer = self.host = "?"
+        self.software: tuple[str | None, str | None] = (None, None)
+        """The name and version of the client's software, if ApiVersions told them."""
         self.is_replica = False
         """True if a follower fetches over it. It is not limited by the memory of all connections,
         because requests that hold this memory may wait for followers."""
@@ -261,14 +263,12 @@ class Connection(asyncio.BufferedProtocol):
         return not self._pending
 
     def _start_queued(self) -> bool:
-        queue = self.inbox.queue
-        is_moved = False
+        queue, before = self.inbox.queue, self.started
         if queue:
             self.wall_ms = self.edge.runtime.wall_ms()
         while queue and not self._is_closing and self._may_start(queue[0]):
             self._start(self.inbox.take())
-            is_moved = True
-        return is_moved
+        return self.started > before
 
     def _start(self, frame: memoryview) -> None:
         self.started += 1

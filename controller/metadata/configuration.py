@@ -87,10 +87,10 @@ def incremental_alter(
             seen[key] = None
             if resource.resource_type == CLIENT_METRICS:
                 _check_subscription_name(resource.resource_name, subscriptions)
-            records = _alter(cluster, resource)
-            if records and resource.resource_type == CLIENT_METRICS:
+            made = _alter(cluster, resource)
+            if made and resource.resource_type == CLIENT_METRICS:
                 subscriptions[resource.resource_name] = None
-            changes.extend(records)
+            changes.extend(made)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.detail
         results.append(result)

@@ -120,6 +120,11 @@ class Delta:
         """True if the settings of one broker or of all brokers may have changed."""
         return self.is_snapshot or any(kind == r.BROKER for kind, _ in self.changed_configs)
 
+    @property
+    def touches_subscriptions(self) -> bool:
+        """True if a subscription to clients' metrics may have changed."""
+        return self.is_snapshot or any(kind == r.CLIENT_METRICS for kind, _ in self.changed_configs)
+
     def __bool__(self) -> bool:
         return (
             self.is_snapshot

@@ -384,7 +384,7 @@ class Front:
             )
         )
         self.sessions = make_sessions(stock.runtime, config)
-        self.apis = make_apis(self.sessions)
+        self.apis = make_apis(self.sessions, has_telemetry=self.edge.telemetry is not None)
 
 
 def connections_of(edge: Edge) -> list[Connection]:

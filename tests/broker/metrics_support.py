@@ -23,7 +23,7 @@ class Told(GroupBroker):
         self.traffic = Traffic()
         self.clock_us = 0
         self.times = RequestTimes(lambda: self.clock_us)
-        await self.open()
+        await self.open(metrics_listener="127.0.0.1:0")
         self.channel = FakeChannel()
         self.changes = IsrProposals(self.runtime, self.channel.as_channel(), ME)
         self.propose = self.changes.propose

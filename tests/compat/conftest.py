@@ -27,8 +27,10 @@ SETTINGS = {
     "transaction.state.log.min.isr": "1",
     "log.cleaner.backoff.ms": "200",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "300",
+    "metrics.listener": "127.0.0.1:0",
 }
-"""Groups that need not wait for more members; sessions and transactions that end soon."""
+"""Groups that need not wait for more members; sessions and transactions that end soon; metrics, so
+that clients may push theirs."""
 
 
 @pytest.fixture(scope="session")

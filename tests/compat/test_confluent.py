@@ -1,13 +1,18 @@
 """confluent-kafka (librdkafka), unmodified, against real processes."""
 
+import urllib.request
 from functools import partial
 from typing import Any
 
 import confluent_kafka.admin
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
 
-from ..support.cluster import Cluster
+from minikafka import Admin, ConfigChange, ConfigResource
+from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation
+
+from ..support.cluster import Cluster, wait_until
 from .payloads import COMPRESSIONS, PARTITIONS, Payload, by_partition, payloads
 
 pytestmark = pytest.mark.slow
@@ -169,6 +174,43 @@ def test_one_bad_resource_does_not_spoil_the_settings_of_another(cluster: Cluste
         futures[missing].result(10)
     same = kadmin.ConfigResource(kinds.TOPIC, name)
     assert admin.describe_configs([same])[same].result(10)["retention.ms"].value == "7200000"
+
+
+def scraped(cluster: Cluster, name: str, client_id: str) -> list[float]:
+    """The values of a metric at the broker, of one client."""
+    host, port = cluster.broker(1).ready["metrics"]
+    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=20) as response:
+        families = text_string_to_metric_families(response.read().decode())
+    return [
+        sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == name and sample.labels.get("client_id", client_id) == client_id
+    ]
+
+
+def test_it_pushes_the_metrics_that_a_subscription_asks_for(cluster: Cluster) -> None:
+    topic = make_topic(cluster, "confluent-telemetry")
+    subscription = ConfigResource.client_metrics("confluent")
+    wanted = {"metrics": "*", "interval.ms": "200", "match": "client_id=pusher"}
+    refused = "kafka_server_client_metrics_unknown_subscription_request_total"
+    created = "kafka_client_producer_connection_creation_total"
+    with Admin(cluster.bootstrap) as admin:
+        changes = [ConfigChange(key, value) for key, value in wanted.items()]
+        admin.incremental_alter_configs({subscription: changes})
+        wait_until(lambda: subscription in admin.list_config_resources())
+        pusher = Producer({"bootstrap.servers": cluster.bootstrap, "client.id": "pusher"})
+        silent = Producer({"bootstrap.servers": cluster.bootstrap, "client.id": "silent"})
+        for producer in (pusher, silent):
+            producer.produce(topic, b"value")
+            assert producer.flush(20) == 0
+        wait_until(lambda: sum(scraped(cluster, created, "pusher")) >= 1)
+        assert scraped(cluster, "kafka_client_info", "pusher") == [1]
+        assert scraped(cluster, "kafka_client_info", "silent") == []
+        unset = [ConfigChange(key, None, ConfigOperation.DELETE) for key in wanted]
+        before = sum(scraped(cluster, refused, "pusher"))
+        admin.incremental_alter_configs({subscription: unset})
+        wait_until(lambda: sum(scraped(cluster, refused, "pusher")) > before)
 
 
 def test_there_is_no_security_to_be_found(cluster: Cluster) -> None:

@@ -181,7 +181,7 @@ def test_a_subscription_to_clients_metrics_is_made_and_goes_with_its_last_key(
     ],
 )
 def test_a_subscription_that_brokers_could_not_follow_is_refused(
-    machine: Machine, keys: dict[str, str], why: str
+    machine: Machine, keys: dict[str, Any], why: str
 ) -> None:
     answer = machine.configure("app", kind=CLIENT_METRICS, **keys)
     assert error(answer) == ErrorCode.INVALID_CONFIG

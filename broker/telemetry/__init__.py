@@ -1,0 +1,1 @@
+"""Metrics that clients push: subscriptions, rules for pushes, and the values shown (KIP-714)."""

@@ -1,0 +1,33 @@
+"""Settings and bounds of the metrics that clients push to a broker."""
+
+from typing import Final
+
+from ...runtime.config import MiB, config_table, setting
+
+CLIENTS_MAX: Final = 16_384
+"""The most instances that are remembered, as in Kafka. Beyond it the one that was silent longest is
+forgotten. If it comes back it counts as new, so it is not throttled once."""
+SAMPLES_PER_CLIENT_MAX: Final = 1_000
+"""The most samples of one client that are shown. Reading so many takes about 10 ms."""
+SHOWN_LENGTH_MAX: Final = 8 * MiB
+"""The most characters of names and labels that are shown of all clients: about 60,000 lines."""
+FIELDS_MAX: Final = 30_000
+"""The most protobuf fields that are read of one push. One sample has about 15 fields."""
+SILENT_MS: Final = 60_000
+"""Milliseconds for which a silent client is remembered at least, and for which the last metrics of
+a client that has ended are shown."""
+INTERVALS_SILENT: Final = 3
+"""Intervals for which a silent client is remembered at least."""
+
+
+@config_table
+class TelemetryConfig:
+    """The settings of the metrics that clients push."""
+
+    max_bytes: int = setting(
+        "telemetry.max.bytes",
+        MiB,
+        at_least=1,
+        at_most=16 * MiB,
+        doc="The most bytes that a client may push at once, compressed and not.",
+    )
