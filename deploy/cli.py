@@ -29,6 +29,7 @@ COMMANDS = {
     "get-offsets": "Print where partitions begin and end, or are at a time.",
     "delete-records": "Delete records before offsets.",
     "log-dirs": "Describe the directories of brokers.",
+    "replica-verification": "Compare the replicas of partitions.",
     "reassign-partitions": "Move copies of partitions to other brokers.",
     "leader-election": "Elect preferred leaders, or unclean ones where none is left.",
     "cluster": "Print a cluster's id and endpoints, or unregister a broker.",

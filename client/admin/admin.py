@@ -15,6 +15,7 @@ from . import (
     lag,
     logs,
     quorum,
+    replica_reads,
     replicas,
     replication,
     topics,
@@ -116,6 +117,7 @@ class Admin:
     list_offsets = asked(logs.list_offsets)
     delete_records = asked(logs.delete_records)
     describe_log_dirs = asked(logs.describe_log_dirs)
+    read_replicas = asked(replica_reads.read_replicas)
     describe_replicas = asked(replicas.describe_replicas)
 
     list_groups = asked(groups.list_groups)

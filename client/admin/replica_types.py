@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...protocol.messages.describe_replicas import ReplicaRole as ReplicaRole
+from ...protocol.types import Buffer
 
 
 class EpochStart(NamedTuple):
@@ -65,3 +66,12 @@ class ReplicaState:
     """The other replicas; empty if this replica is not the leader."""
     open_transactions: tuple[UndecidedTransaction, ...] = ()
     """The oldest ten open transactions; the first one determines the last stable offset."""
+
+
+class ReplicaRead(NamedTuple):
+    """A part of a replica's log."""
+
+    high_watermark: int
+    data: Buffer
+    """Whole record batches, of which the last may be cut off. The first may begin before the offset
+    that was asked for."""

@@ -10,6 +10,7 @@ import pytest
 from minikafka.aio import Admin, ElectionType, FeatureUpdate, TopicPartition, UpgradeType
 from minikafka.client.admin import sync_admin
 from minikafka.client.admin.cluster_types import FeatureLevels, QuorumReplica
+from minikafka.client.admin.replica_types import ReplicaRead
 from minikafka.client.admin.topic_types import Reassignment
 from minikafka.client.errors import AdminError, UnsupportedVersion
 from minikafka.protocol.api import ApiKey
@@ -21,6 +22,7 @@ from minikafka.protocol.messages import elect_leaders as el
 from minikafka.protocol.messages import list_partition_reassignments as lpr
 from minikafka.protocol.messages import unregister_broker as ub
 from minikafka.protocol.messages import update_features as uf
+from minikafka.protocol.records.record_batch import NewRecord, build, read_header
 
 from . import fake_broker
 from .fake_broker import FakeCluster
@@ -297,3 +299,18 @@ def methods_of(cls: type) -> dict[str, dict[str, tuple[object, object]]]:
         for name, member in inspect.getmembers(cls, callable)
         if not name.startswith("_")
     }
+
+
+async def test_replicas_are_read_from_their_own_brokers() -> None:
+    async with FakeCluster(2) as cluster, Admin(cluster.bootstrap) as admin:
+        partition = cluster.create("a").partitions[0]
+        partition.append(build([NewRecord(1, None, b"v")]))
+        found = await admin.read_replicas({A0: 0}, {A0: [1, 2, 9]}, max_bytes=1000, max_wait_ms=1)
+        sent = cluster.sent(ApiKey.FETCH)
+    assert [one.replica_id for one in sent] == [-2, -2]
+    assert [one.topics[0].partitions[0].partition_max_bytes for one in sent] == [1000, 1000]
+    whole = found[A0].pop(1)
+    assert isinstance(whole, ReplicaRead)
+    assert (whole.high_watermark, read_header(whole.data).record_count) == (1, 1)
+    codes = {broker: one.code for broker, one in found[A0].items() if isinstance(one, ApiError)}
+    assert codes == {2: ErrorCode.NOT_LEADER_OR_FOLLOWER, 9: ErrorCode.NETWORK_EXCEPTION}

@@ -75,7 +75,7 @@ class FakeAdmin:
             why = f"Broker ID {broker_id} is not currently registered"
             raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, why)
 
-    async def list_topics(self) -> list[TopicListing]:
+    async def list_topics(self, *, include_internal: bool = False) -> list[TopicListing]:
         names = sorted({partition.topic: None for partition in self.placement})
         return [TopicListing(name, name, False) for name in names]
 

@@ -187,6 +187,24 @@ def test_performance_tests(minikafka: Minikafka) -> None:
     assert out.startswith("WARNING: Exiting before consuming the expected number of messages")
 
 
+def test_replicas_are_compared_until_it_is_ended(minikafka: Minikafka) -> None:
+    minikafka("topics", "--create", "--topic", "compared", "--partitions", 2)
+    minikafka("console-producer", "--topic", "compared", feed=b"one\ntwo\nthree\n")
+    flags = ("--topics-include", "compared", "--time", -2, "--max-wait-ms", 50)
+    command = minikafka.command("replica-verification", *flags, "--report-interval-ms", 0)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as verifying:
+        assert verifying.stdout is not None
+        time = rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}: "
+        started = verifying.stdout.readline()
+        assert re.fullmatch(time + rb"verification process is started\n", started)
+        caught_up = rb"max lag is 0 for partition compared-[01] at offset \d+ among 2 partitions\n"
+        assert any(re.fullmatch(time + caught_up, line) for line in verifying.stdout)
+        verifying.terminate()
+        _, err = verifying.communicate(timeout=30)
+    assert err == b""
+    assert verifying.returncode == 130
+
+
 def test_the_latency_from_end_to_end(minikafka: Minikafka) -> None:
     sizes = ("--record-size", 20, "--record-key-size", 3, "--num-headers", 2)
     more = ("--record-header-key-size", 2, "--record-header-size", -1)
