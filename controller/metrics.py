@@ -188,7 +188,8 @@ class ControllerMetrics:
         state = _STATES[type(standing.role)]
         help_text = "1 for the Raft state of this controller, which the label names."
         for name, tail in (
-            (f"{_RAFT}current_state_info", labels(state=state)),
+            # The JMX exporter's rules call the label `state`, Strimzi's reporter `current_state`.
+            (f"{_RAFT}current_state_info", labels(state=state, current_state=state)),
             (f"{_RAFT_OF_STRIMZI}current_state", labels(current_state=state)),
         ):
             yield gauge(name, help_text, ((tail, 1),))

@@ -70,9 +70,10 @@ SERVED: dict[str, tuple[str, ...]] = {
     ),
     **each(
         "kafka_server_raft_metrics_",
-        "current_leader current_epoch high_watermark log_end_offset commit_latency_avg",
+        "current_leader current_vote current_epoch high_watermark log_end_offset"
+        " commit_latency_avg",
     ),
-    **each("kafka_server_raft_metrics_", "current_state_info", "state"),
+    **each("kafka_server_raft_metrics_", "current_state_info", "state", "current_state"),
     **each(
         "kafka_server_raftmetrics_",
         "current_leader current_vote current_epoch high_watermark log_end_offset"
@@ -116,11 +117,15 @@ WITHOUT_MEANING = {
     "jvm_gc_collection_seconds_sum": NO_JVM,
     "jvm_gc_collection_seconds_count": NO_JVM,
     "jvm_threads_current": NO_JVM,
-    "kafka_server_raftmetrics_fetch_records_rate": CONTROL,
-    "kafka_server_raftmetrics_append_records_rate": CONTROL,
     **{
-        f"kafka_server_raftchannelmetrics_{way}_total": CONTROL
+        f"kafka_server_{prefix}_{way}_records_rate": CONTROL
+        for prefix in ("raftmetrics", "raft_metrics")
+        for way in ("fetch", "append")
+    },
+    **{
+        f"kafka_server_{channel}": CONTROL
         for way in ("incoming_byte", "outgoing_byte", "request", "response")
+        for channel in (f"raftchannelmetrics_{way}_total", f"raft_channel_metrics_{way}")
     },
     "kafka_exporter_build_info": "nothing is exported for a cluster: minikafka_build_info",
     "kafka_consumergroup_lagzookeeper": "no offset is in ZooKeeper",

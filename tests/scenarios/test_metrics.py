@@ -336,7 +336,8 @@ async def test_the_active_controller_is_killed_and_another_one_leads(stage: Stag
     then, after = before[leader], told(stage, leader)
     assert then(f"{CONTROLLER}activecontrollercount") == 0
     assert after(f"{CONTROLLER}activecontrollercount") == 1
-    assert after("kafka_server_raft_metrics_current_state_info", state="leader") == 1
+    info = "kafka_server_raft_metrics_current_state_info"
+    assert after(info, state="leader", current_state="leader") == 1
     assert after("kafka_server_raftmetrics_current_state", current_state="leader") == 1
     for prefix in prefixes:
         assert then(f"{prefix}current_leader") != me
