@@ -530,12 +530,22 @@ async def test_a_push_is_answered_and_a_bad_one_is_said_once(
     assert "INVALID_RECORD: OTLP: a number has no end" in line
 
 
+@pytest.mark.moves(
+    "kafka_server_client_metrics_instance_count",
+    "kafka_server_client_metrics_plugin_error_total",
+    "kafka_server_client_metrics_plugin_export_total",
+    "kafka_server_client_metrics_throttle_total",
+    "kafka_server_client_metrics_unknown_subscription_request_total",
+    "minikafka_client_metrics_cut_total",
+)
 async def test_what_clients_push_is_scraped_from_their_broker(tmp_path: Path) -> None:
     told = await Told(tmp_path).begin()
     try:
         telemetry = told.edge.telemetry
         assert telemetry is not None
         telemetry.on_configs(configs(all="metrics=*; interval.ms=1000"))
+        name = "kafka_server_client_metrics_"
+        assert told.scrape()(name + "instance_count") == 0
         client = Pusher(telemetry).later(told.runtime.monotonic_ms())
         client.ask()
         client.push()
@@ -549,7 +559,6 @@ async def test_what_clients_push_is_scraped_from_their_broker(tmp_path: Path) ->
         cut.push(otlp.metrics_data(otlp.gauge("", otlp.point(1))))
         found = told.scrape()
         assert found("kafka_client_producer_connection_creation_total", client_id="app-1") == 7
-        name = "kafka_server_client_metrics_"
         assert found(name + "instance_count") == 3
         assert found(name + "plugin_export_total") == 2
         assert found(name + "plugin_error_total") == 1
