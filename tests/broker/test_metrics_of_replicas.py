@@ -202,7 +202,6 @@ async def test_what_is_not_fetched_yet_is_a_followers_lag(told: Told) -> None:
     assert told.scrape()("kafka_server_replicafetchermanager_maxlag") == 0
 
 
-@pytest.mark.moves("kafka_server_replicamanager_failedisrupdates_total")
 async def test_accepted_and_refused_changes_of_an_isr_are_counted(told: Told) -> None:
     partition = await told.give(state(ME, isr=(ME, B)))
     leader = partition.leader

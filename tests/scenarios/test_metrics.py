@@ -173,6 +173,25 @@ async def test_a_follower_that_is_cut_off_lags_and_leaves_the_isr_until_it_has_c
     assert (back(records, follower=3), back(late, follower=3)) == (0, 0)
 
 
+@pytest.mark.moves("kafka_server_replicamanager_failedisrupdates_total")
+@staged(broker=METRICS)
+async def test_a_proposal_that_comes_after_the_death_of_its_follower_is_refused(
+    stage: Stage,
+) -> None:
+    await stage.create_topic("t", [[1, 2, 3]], configs=MIN_2)
+    stage.cut(1, 3)
+    await stage.send("t", b"0", acks="1")
+    await stage.until(lambda: 3 not in stage.state("t").isr, "it has left the ISR")
+    stage.delay(1, "controller-1", 0.3)
+    stage.heal()
+    leader = stage.partition(1, "t").leader
+    assert leader is not None
+    await stage.until(lambda: leader.proposal is not None, "it is proposed again")
+    stage.kill(3)
+    await becomes(stage, 1, f"{REPLICAS}failedisrupdates_total", 1)
+    assert read(stage, 1, f"{REPLICAS}isrexpands_total") == 0
+
+
 @pytest.mark.moves(
     "kafka_server_fetcherlagmetrics_consumerlag", "kafka_server_replicafetchermanager_maxlag"
 )

@@ -1,7 +1,7 @@
 """`@pytest.mark.moves("name", ...)`: a test in which these metrics move, by what they stand for.
 
 The test fails unless its scrapes read a sample of each with two values, or, where all samples are
-1 and labels say the rest, two samples. tests/deploy/test_moves.py holds that every metric has such
+1 and labels say the rest, two samples. tests/style/test_moves.py holds that every metric has such
 a test.
 """
 

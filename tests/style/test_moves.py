@@ -8,9 +8,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..deploy.test_metric_names import served
 from ..support.moves import unmoved
 from ..support.scrape import Scrape, readings
-from .test_metric_names import served
 
 TESTS = Path(__file__).parents[1]
 
