@@ -56,7 +56,8 @@ class AgreedVersions:
                 ours, theirs = shape_of(codec.request_class(key)).versions, self._peer.get(key)
                 name = ApiKey(key).name
                 raise UnsupportedVersion(
-                    f"{self._address}: {name}: the broker has {theirs}, we have {ours}"
+                    f"{self._address}: {name}: the broker has {theirs or 'no version'}, "
+                    f"we have {ours}"
                 )
             version = self._chosen[key] = common.last
         return version if at_most is None else min(version, at_most)

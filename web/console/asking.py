@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from ...client.admin.admin import Admin
 from ...client.admin.cluster_types import ClusterDescription, MetadataQuorum
 from ...client.admin.config_types import ConfigEntry, ConfigResource
-from ...client.admin.group_types import GroupDescription
+from ...client.admin.group_types import GroupDescription, GroupListing
 from ...client.admin.lag_types import PartitionLag
 from ...client.admin.topic_types import PartitionDescription, Reassignment, TopicDescription
 from ...client.admin.transaction_types import (
@@ -26,7 +26,7 @@ from ...protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTA
 from ...protocol.types import TopicPartition
 from ...runtime.runtime import Runtime
 from .views.brokers import LogDirs
-from .views.groups import Lags
+from .views.groups import Lags, is_other
 from .views.partition import Offsets, Replicas
 from .views.sight import Sight, is_under_replicated
 from .views.transactions import OPEN
@@ -212,15 +212,21 @@ async def partition(admin: Admin, where: TopicPartition) -> PartitionSight:
     return one, replicas, offsets
 
 
-async def group(admin: Admin, group_id: str) -> GroupDescription | None:
-    """Describe a group; None if there is no such group."""
+async def group(admin: Admin, group_id: str) -> GroupDescription | GroupListing | None:
+    """Describe a group; None if there is no such group.
+
+    Of Apache Kafka's groups with other protocols than the classic one, return the listing.
+    """
     try:
         found = (await admin.describe_groups([group_id]))[group_id]
     except AdminError as error:
-        if error.errors[group_id].code is ErrorCode.GROUP_ID_NOT_FOUND:
-            return None
-        raise
-    return None if found.state == "Dead" else found
+        if error.errors[group_id].code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+    else:
+        if found.state != "Dead":
+            return found
+    listed = await admin.list_groups()
+    return next((one for one in listed if one.group_id == group_id and is_other(one)), None)
 
 
 async def lags(admin: Admin, group_ids: Iterable[str]) -> dict[str, Lags]:
@@ -265,7 +271,9 @@ def questions_about(
     return questions
 
 
-async def group_with_lags(admin: Admin, group_id: str) -> tuple[GroupDescription | None, Lags]:
+async def group_with_lags(
+    admin: Admin, group_id: str
+) -> tuple[GroupDescription | GroupListing | None, Lags]:
     """Describe a group, and read its lag."""
     found = await group(admin, group_id)
     return found, {} if found is None else (await lags(admin, [group_id])).get(group_id, {})

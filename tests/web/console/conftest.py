@@ -33,10 +33,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         one.stop()
 
 
-def fill(bootstrap: str) -> None:
+def fill(bootstrap: str, replicas: int = 3) -> None:
     """Create a topic, write JSON and nonsense to it, and have a group read half of it."""
     with Admin(bootstrap) as admin:
-        admin.create_topics([NewTopic(TOPIC, 3, 3), NewTopic("other", 2, 3)])
+        admin.create_topics([NewTopic(TOPIC, 3, replicas), NewTopic("other", 2, replicas)])
     with Producer(bootstrap) as producer:
         for number in range(RECORDS):
             value = b'{"flight": {"number": %d}, "to": "OSL"}' % number

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import httpx
@@ -117,6 +117,48 @@ async def test_a_cluster_that_is_away_is_one_sentence_on_every_page() -> None:
             assert answer.status_code == 503
             assert "The cluster does not answer" in answer.text
             assert f"{NOBODY}: connect" in answer.text
+
+
+async def http_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(4)
+    writer.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+    writer.close()
+
+
+async def mute_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()
+
+
+async def endless_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            writer.write(b"\x00\x00\xff\xff" + bytes(65_535))
+            await writer.drain()
+
+
+@pytest.mark.parametrize(
+    ("serve", "sentence"),
+    [
+        (http_server, "the peer speaks HTTP"),
+        (mute_server, "no answer in the time allowed"),
+        (endless_server, "came where 1 was due"),
+    ],
+)
+async def test_a_server_that_is_no_broker_is_one_sentence_on_the_page(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], sentence: str
+) -> None:
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    settings = {"bootstrap.servers": f"{host}:{port}", "bootstrap.timeout.ms": "500"}
+    async with server, visitor(desk_for(SystemRuntime("test"), settings, TOKEN)) as client:
+        for path in ("/", "/topics/t/messages", "/groups/g"):
+            answer = await client.get(path)
+            assert answer.status_code == 503
+            assert "no bootstrap server answered" in answer.text
+            assert sentence in answer.text
+        events = await client.get("/scan/t")
+        assert "The scan ended: no bootstrap server answered" in events.text
 
 
 async def test_a_page_that_is_not_there_says_so() -> None:

@@ -90,6 +90,17 @@ async def test_what_the_cluster_does_not_have_is_not_found(
     assert (answer.status_code, "The cluster has no" in answer.text) == (404, True)
 
 
+async def test_the_port_of_a_controller_is_named_as_such(cluster: Cluster) -> None:
+    settings = {"bootstrap.servers": cluster.controller.address, "bootstrap.timeout.ms": "1000"}
+    desk = desk_for(SystemRuntime("test"), settings, TOKEN)
+    transport = httpx.ASGITransport(application(desk))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        answer = await client.get("/")
+    await desk.link.close()
+    assert answer.status_code == 503
+    assert "it is a controller: clients need a broker" in answer.text
+
+
 async def change(visitor: httpx.AsyncClient, path: str, **fields: str) -> str:
     answer = await visitor.post(path, data={**fields, "token": TOKEN})
     return f"{answer.status_code} {text_of(answer.text)}"

@@ -24,10 +24,13 @@ from minikafka.web.console.views.brokers import broker_of, brokers_of
 from minikafka.web.console.views.changes import BadField
 from minikafka.web.console.views.configs import config_rows
 from minikafka.web.console.views.groups import (
+    MOST_MEMBERS,
+    MOST_OFFSETS,
     Lags,
     group_of,
     groups_of,
     groups_page,
+    is_other,
     reset_command,
     reset_rows,
 )
@@ -293,6 +296,29 @@ def test_only_the_groups_of_a_page_are_asked_for_their_lag() -> None:
     assert (rows[0].lag.records, rows[1].lag) == (13, None)
 
 
+def test_a_group_of_apache_kafkas_newer_protocols_says_what_cannot_be_shown() -> None:
+    newer = GroupListing("new", "consumer", "Stable", "consumer")
+    view = group_of(newer, {WHERE: PartitionLag(5, 9)})
+    assert view.unknown == "This is a group of the consumer protocol: its members cannot be shown."
+    assert (view.lag.records, view.counts_offsets, view.group.state) == (4, True, "Stable")
+    shared = GroupListing("shared", "share", "Stable", "share")
+    assert "share group" in group_of(shared, {}).unknown
+    assert group_of(shared, {}).lag.records is None
+    both = groups_of(groups_page([newer, shared], "", 1), {"new": {}, "shared": {}})
+    assert [row.lag is None for row in both.rows] == [False, True]
+    assert not both.counts_offsets
+    assert [is_other(one) for one in (newer, newer._replace(type=""))] == [True, False]
+
+
+def test_of_a_group_of_many_the_partitions_with_the_most_left_are_shown() -> None:
+    lags: Lags = {TopicPartition("t", n): PartitionLag(0, n) for n in range(MOST_OFFSETS + 9)}
+    members = (GroupMember("m", None, "c", "/h", ()),) * (MOST_MEMBERS + 1)
+    view = group_of(GroupDescription("g", "Stable", "consumer", "range", members, 1), lags)
+    assert view.rows[0].where.partition == MOST_OFFSETS + 8
+    assert (len(view.rows), view.partitions) == (MOST_OFFSETS, MOST_OFFSETS + 9)
+    assert (len(view.members), view.member_count) == (MOST_MEMBERS, MOST_MEMBERS + 1)
+
+
 def test_a_reset_shows_what_is_read_again_and_what_is_skipped() -> None:
     bounds = {WHERE: Bounds(0, 100, 40), TopicPartition("t", 1): Bounds(0, 10, None)}
     rows = reset_rows(Scenario.OFFSET, 60, bounds)
@@ -360,6 +386,14 @@ def test_settings_that_differ_come_first_with_what_they_would_be() -> None:
     ]
     assert [row.name for row in config_rows(entries, "", only_changed=True)] == ["b", "c"]
     assert [row.name for row in config_rows(entries, "A", only_changed=False)] == ["a"]
+
+
+def test_markup_in_the_documentation_of_a_setting_is_removed() -> None:
+    text = "At <code>a &lt; b</code> or less than <5 <a href='x'>more</a>."
+    default = ConfigSource.DEFAULT_CONFIG
+    entry = ConfigEntry("a", "1", default, False, False, documentation=text)
+    (row,) = config_rows({"a": entry}, "", only_changed=False)
+    assert row.documentation == "At a < b or less than <5 more."
 
 
 def test_a_plan_says_what_it_copies_and_moves_know_how_to_be_cancelled() -> None:

@@ -1,13 +1,16 @@
 """Configs: each setting in force, where it was set, and the value it would have otherwise. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import unescape
 from typing import Final
 
 from ....client.admin.config_types import ConfigEntry
 from ....protocol.messages.describe_configs import ConfigSource
 from .words import UNKNOWN
 
+_TAG: Final = re.compile(r"</?[a-zA-Z][^>]*>")
 ORIGINS: Final = {
     ConfigSource.TOPIC_CONFIG: "this topic",
     ConfigSource.DYNAMIC_BROKER_CONFIG: "this broker, while it ran",
@@ -64,8 +67,13 @@ def _row(entry: ConfigEntry) -> ConfigRow:
         not entry.is_default,
         _default_of(entry.synonyms),
         entry.is_read_only,
-        entry.documentation or "",
+        _plain(entry.documentation or ""),
     )
+
+
+def _plain(text: str) -> str:
+    """Return text without markup, which Apache Kafka's documentation has."""
+    return unescape(_TAG.sub("", text))
 
 
 def _default_of(synonyms: Sequence[tuple[str, str | None, ConfigSource]]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ....client.admin.group_types import GroupDescription, GroupListing, GroupMember
 from ....client.admin.lag_types import PartitionLag
@@ -11,6 +12,9 @@ from ....protocol.types import TopicPartition
 from .pages import Page, page_of
 
 Lags = Mapping[TopicPartition, PartitionLag | ApiError]
+SHARE: Final = "share"
+MOST_OFFSETS: Final = 200
+MOST_MEMBERS: Final = 200
 STATES = {"Stable": "good", "Empty": "", "Dead": "bad"}
 
 
@@ -72,6 +76,18 @@ class GroupList:
 
     page: Page[GroupListing]
     rows: tuple[GroupRow, ...]
+    counts_offsets: bool
+    """True if brokers do not count records, and lags are differences of offsets."""
+
+
+def is_other(group: GroupListing) -> bool:
+    """Return True if a group has another protocol than the classic one, as in Apache Kafka 4."""
+    return group.type.lower() not in ("classic", "")
+
+
+def counts_offsets(lags: Lags) -> bool:
+    """Return True if some of these lags are differences of offsets: their brokers cannot count."""
+    return any(isinstance(one, PartitionLag) and one.records is None for one in lags.values())
 
 
 def groups_page(groups: Sequence[GroupListing], query: str, number: int) -> Page[GroupListing]:
@@ -81,16 +97,14 @@ def groups_page(groups: Sequence[GroupListing], query: str, number: int) -> Page
 
 def groups_of(page: Page[GroupListing], lags: Mapping[str, Lags]) -> GroupList:
     """List the groups of a page, with the lag of each."""
-    rows = (
-        GroupRow(
-            one.group_id,
-            one.state,
-            one.type,
-            lag_in_all(map(lag_of, lags[one.group_id].values())) if one.group_id in lags else None,
-        )
-        for one in page.rows
-    )
-    return GroupList(page, tuple(rows))
+
+    def lag(one: GroupListing) -> Lag | None:
+        if one.group_id not in lags or one.type.lower() == SHARE:
+            return None
+        return lag_in_all(map(lag_of, lags[one.group_id].values()))
+
+    rows = (GroupRow(one.group_id, one.state, one.type, lag(one)) for one in page.rows)
+    return GroupList(page, tuple(rows), any(map(counts_offsets, lags.values())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +127,15 @@ class GroupView:
     group: GroupDescription
     lag: Lag
     rows: tuple[OffsetRow, ...]
+    """At most `MOST_OFFSETS`."""
+    partitions: int
     members: tuple[GroupMember, ...]
+    """At most `MOST_MEMBERS`."""
+    member_count: int
+    counts_offsets: bool
+    """True if brokers do not count records, and lags are differences of offsets."""
+    unknown: str = ""
+    """A sentence about the parts of the group that cannot be shown; empty if there are none."""
 
     @property
     def level(self) -> str:
@@ -121,8 +143,16 @@ class GroupView:
         return STATES.get(self.group.state, "warn")
 
 
-def group_of(group: GroupDescription, lags: Lags) -> GroupView:
+def group_of(group: GroupDescription | GroupListing, lags: Lags) -> GroupView:
     """Show a group; its partitions with the largest lag come first."""
+    unknown = ""
+    if isinstance(group, GroupListing):
+        unknown = (
+            "This is a share group: neither its members nor what is left to read can be shown."
+            if group.type.lower() == SHARE
+            else f"This is a group of the {group.type} protocol: its members cannot be shown."
+        )
+        group = GroupDescription(group.group_id, group.state, group.protocol_type, "", (), -1)
     owners = {where: member for member in group.members for where in member.assignment}
     rows = []
     for where in {**dict.fromkeys(lags), **dict.fromkeys(owners)}:
@@ -141,7 +171,16 @@ def group_of(group: GroupDescription, lags: Lags) -> GroupView:
         )
     rows.sort(key=lambda row: (-(row.lag.records or 0), row.where))
     total = lag_in_all(row.lag for row in rows)
-    return GroupView(group, total, tuple(rows), group.members)
+    return GroupView(
+        group,
+        lag_of(None) if unknown and not lags else total,
+        tuple(rows[:MOST_OFFSETS]),
+        len(rows),
+        group.members[:MOST_MEMBERS],
+        len(group.members),
+        counts_offsets(lags),
+        unknown,
+    )
 
 
 @dataclass(frozen=True, slots=True)
