@@ -132,6 +132,11 @@ class CommonConfig:
         at_least=1,
         doc="Metadata is fetched again at this age, to find new brokers and partitions.",
     )
+    enable_metrics_push: bool = setting(
+        "enable.metrics.push",
+        True,
+        doc="Push the client's metrics to a broker, where the cluster asks for them (KIP-714).",
+    )
     unanswered_request_ms: int = setting(
         "unanswered.request.ms",
         500,
@@ -431,6 +436,7 @@ class CommonSettings(TypedDict, total=False):
     reconnect_backoff_ms: int
     reconnect_backoff_max_ms: int
     metadata_max_age_ms: int
+    enable_metrics_push: bool
     unanswered_request_ms: int
 
 

@@ -25,7 +25,13 @@ from .sync_loop import call_on
 from .sync_producer import Producer as SyncProducer
 
 try:
-    from opentelemetry import metrics as api
+    from opentelemetry.metrics import (
+        CallbackOptions,
+        Meter,
+        MeterProvider,
+        Observation,
+        get_meter_provider,
+    )
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         f"observing clients needs the extra: pip install 'minikafka[opentelemetry]' ({missing})"
@@ -61,7 +67,7 @@ CLOSED_KEPT: Final = 64
 """The most closed clients that wait for their last collection."""
 
 
-def observe(client: Client, meter_provider: api.MeterProvider | None = None) -> None:
+def observe(client: Client, meter_provider: MeterProvider | None = None) -> None:
     """Report a client's metrics to OpenTelemetry until it is closed, and then once more.
 
     `meter_provider` is by default the global one, which may also be set later. Call this on the
@@ -130,7 +136,7 @@ class _Source:
 class _Instruments:
     """The instruments of one meter provider, and the clients that they observe."""
 
-    def __init__(self, provider: api.MeterProvider) -> None:
+    def __init__(self, provider: MeterProvider) -> None:
         meter = provider.get_meter("minikafka", VERSION, SCHEMA_URL)
         self._sources: dict[_Source, None] = {}
         # All at once: registering waits while a collection runs, which may wait for our loop.
@@ -139,7 +145,7 @@ class _Instruments:
                 if not measure.is_rate:
                     self._register(meter, kind, measure)
 
-    def _register(self, meter: api.Meter, kind: str, measure: Measure) -> None:
+    def _register(self, meter: Meter, kind: str, measure: Measure) -> None:
         name, operation = CONVENTIONAL.get(measure.name, ("", ""))
         extra = {"messaging.operation.name": operation} if operation else {}
         create = (
@@ -170,8 +176,8 @@ class _Instruments:
         self._sources[source] = None
 
     def _observations(
-        self, kind: str, name: str, extra: dict[str, str], _: api.CallbackOptions
-    ) -> Iterable[api.Observation]:
+        self, kind: str, name: str, extra: dict[str, str], _: CallbackOptions
+    ) -> Iterable[Observation]:
         found = []
         for source in list(self._sources):
             if source.kind != kind:
@@ -180,22 +186,22 @@ class _Instruments:
             if source.is_over:
                 self._sources.pop(source, None)
             if not isnan(value):
-                found.append(api.Observation(value, source.attributes | extra))
+                found.append(Observation(value, source.attributes | extra))
         return found
 
 
-_of_providers: WeakKeyDictionary[api.MeterProvider, _Instruments] = WeakKeyDictionary()
+_of_providers: WeakKeyDictionary[MeterProvider, _Instruments] = WeakKeyDictionary()
 _globally: list[_Instruments] = []
 """The instruments of the global provider, once there are any."""
 
 
-def _instruments_of(provider: api.MeterProvider | None) -> _Instruments:
+def _instruments_of(provider: MeterProvider | None) -> _Instruments:
     """Return a provider's instruments; they are made once, as it ignores a second set."""
-    is_global = provider is None or provider is api.get_meter_provider()
+    is_global = provider is None or provider is get_meter_provider()
     if is_global and _globally:
         # Made of a stand-in before the global provider was set, they have become the provider's.
         return _globally[0]
-    chosen = api.get_meter_provider() if provider is None else provider
+    chosen = get_meter_provider() if provider is None else provider
     found = _of_providers.get(chosen)
     if found is None:
         found = _of_providers[chosen] = _Instruments(chosen)

@@ -225,6 +225,7 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
     high_watermark = called(aio_consumer.Consumer.high_watermark)
     lag = called(aio_consumer.Consumer.lag)
     group_lag = waited(aio_consumer.Consumer.group_lag)
+    client_instance_id = waited(aio_consumer.Consumer.client_instance_id)
 
 
 def _end(done: "asyncio.Future[None]", error: BaseException | None) -> None:

@@ -231,6 +231,7 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
     # -- looking
 
     partitions_for = waited(aio_producer.Producer.partitions_for)
+    client_instance_id = waited(aio_producer.Producer.client_instance_id)
 
     def _check_usable(self) -> None:
         self._thread.check_process()

@@ -6,6 +6,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 from ...runtime.runtime import Runtime, SystemRuntime
 from ..config import AdminConfig, AdminSettings, Servers, configured
 from ..methods import made_like
+from ..telemetry.reporter import INSTANCE_ID_TIMEOUT_MS
 from . import (
     cluster,
     commit_groups,
@@ -91,6 +92,15 @@ class Admin:
         seconds; averages and maxima are NaN if there was nothing in that time.
         """
         return self._asking.metrics()
+
+    async def client_instance_id(self, *, timeout_ms: int = INSTANCE_ID_TIMEOUT_MS) -> str:
+        """Return the id that a broker gave to this client for its metrics (KIP-714).
+
+        It stands beside the metrics that the client pushes. ValueError if enable.metrics.push is
+        false, RequestTimedOut if no broker has given one in `timeout_ms`.
+        """
+        self._asking.check_open()
+        return await self._asking.reporter.instance_id(timeout_ms)
 
     create_topics = asked(topics.create_topics)
     delete_topics = asked(topics.delete_topics)

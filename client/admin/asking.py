@@ -20,6 +20,7 @@ from ..net.connection import KafkaConnection
 from ..network_metrics import NetworkMetrics
 from ..offsets import ask_leaders
 from ..outcomes import Outcomes, done_of
+from ..telemetry.reporter import Reporter, Subject
 from .coordinators import Coordinators
 
 T = TypeVar("T")
@@ -46,6 +47,9 @@ class Asking:
         self._network = NetworkMetrics(runtime.monotonic_ms)
         self._pool = pool_for(runtime, config, self._network)
         self.metadata = Metadata(runtime, config, self._pool)
+        subject = Subject("admin", self.metrics, self._network, dict)
+        self.reporter = Reporter(runtime, config, self.metadata, subject)
+        """Pushes the admin's metrics to brokers."""
         self.coordinators = Coordinators(runtime, config, self.metadata)
         self._starting = asyncio.Lock()
         self._is_started = self._is_closed = False
@@ -72,6 +76,7 @@ class Asking:
     async def close(self) -> None:
         """Disconnect; calls under way fail, and later ones raise ClientClosed."""
         self._is_closed = True
+        await self.reporter.close()
         await self.metadata.close()
         await self._pool.close()
 

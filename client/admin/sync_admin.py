@@ -28,6 +28,8 @@ class Admin(SyncClient[aio.Admin]):
         """The settings of this admin."""
         return self._twin.config
 
+    client_instance_id = waited(aio.Admin.client_instance_id)
+
     create_topics = waited(aio.Admin.create_topics)
     delete_topics = waited(aio.Admin.delete_topics)
     create_partitions = waited(aio.Admin.create_partitions)

@@ -134,7 +134,7 @@ class Consumer(Generic[K, V]):
         finally:
             engine.is_closed = True
             await self._committing.stop()
-            await engine.disconnect()
+            await engine.disconnect(timeout_ms)
 
     @property
     def is_closed(self) -> bool:
@@ -304,6 +304,7 @@ class Consumer(Generic[K, V]):
     beginning_offsets = asked(questions.beginning_offsets)
     end_offsets = asked(questions.end_offsets)
     offsets_for_times = asked(questions.offsets_for_times)
+    client_instance_id = asked(questions.client_instance_id)
 
     def high_watermark(self, partition: Partition) -> int | None:
         """Return the high watermark that the newest fetch reported; None before the first."""
@@ -323,5 +324,4 @@ class Consumer(Generic[K, V]):
         Totals count from the consumer's creation. Rates, averages and maxima cover the last 30 to
         60 seconds; averages and maxima are NaN if there was nothing in that time.
         """
-        now_ms = self._engine.runtime.monotonic_ms()
-        return self._engine.metrics.snapshot(now_ms) | self._seeking.metrics()
+        return self._engine.read_metrics()

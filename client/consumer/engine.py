@@ -16,6 +16,7 @@ from ..coordinator import Coordinator
 from ..errors import ClientClosed
 from ..metadata import Metadata, pool_for
 from ..offsets import ListedOffset, list_offsets
+from ..telemetry.reporter import Reporter, Subject
 from .commits import Commits
 from .consumer_metrics import ConsumerMetrics
 from .fetcher import Fetcher
@@ -36,10 +37,13 @@ class Engine:
         self.metadata = Metadata(runtime, config, pool, auto_create=config.allow_auto_create_topics)
         has_group = config.group_id is not None
         self.positions = Positions(reset=RESETS[config.auto_offset_reset], has_group=has_group)
-        self.progress = Progress(self.positions)
+        self.progress = Progress(self.positions, reads_committed=config.reads_committed)
         self.fetcher = Fetcher(runtime, config, self.metadata, self.positions, self.metrics)
         self.commits = None if config.group_id is None else self._commits_of(config.group_id)
         """The part that commits and fetches the group's offsets; None without group_id."""
+        subject = Subject("consumer", self.read_metrics, self.metrics.network, self._labels)
+        self.reporter = Reporter(runtime, config, self.metadata, subject)
+        """Pushes the consumer's metrics to brokers."""
         self._starting = asyncio.Lock()
         self.is_started = False
         self.is_closing = False
@@ -56,6 +60,20 @@ class Engine:
             partitions, timeout_ms=timeout_ms, is_stable=self.config.reads_committed
         )
         return commits
+
+    def read_metrics(self) -> dict[str, float]:
+        """Return the consumer's metrics, by the names that Kafka's consumer uses."""
+        return self.metrics.snapshot(self.runtime.monotonic_ms()) | self.progress.measured()
+
+    def _labels(self) -> dict[str, str | None]:
+        """Return the attributes of the consumer that KIP-714 names."""
+        membership = None if self.commits is None else self.commits.membership
+        return {
+            "client_rack": self.config.client_rack,
+            "group_id": self.config.group_id,
+            "group_instance_id": self.config.group_instance_id,
+            "group_member_id": None if membership is None else membership.member_id,
+        }
 
     # -- life
 
@@ -118,8 +136,9 @@ class Engine:
         self.is_closing = True
         self.fetcher.buffer.arrived.set()
 
-    async def disconnect(self) -> None:
-        """Stop fetching and close all connections."""
+    async def disconnect(self, timeout_ms: int | None = None) -> None:
+        """Push metrics for the last time if they are wanted, stop fetching, close connections."""
+        await self.reporter.close(timeout_ms)
         await self.fetcher.close()
         await self.metadata.close()
         await self.metadata.pool.close()

@@ -1,4 +1,4 @@
-"""The user's progress in each partition: what can be committed, and what must be read again.
+"""The user's progress in each partition: what can be committed, read again, or is still to read.
 
 Pure. A position lies behind all records that polls have returned. The user's progress lies before
 it while records of a poll wait to be iterated over, or if an exception came before they were
@@ -11,6 +11,7 @@ from typing import Any
 
 from ...protocol.types import NO_EPOCH, TopicPartition
 from ..group_types import OffsetAndMetadata
+from ..metrics import NOTHING
 from ..records import ConsumerRecord
 from .positions import PartitionState, Positions
 
@@ -18,12 +19,13 @@ from .positions import PartitionState, Positions
 class Progress:
     """The user's progress through the assigned partitions."""
 
-    def __init__(self, positions: Positions) -> None:
+    def __init__(self, positions: Positions, *, reads_committed: bool = False) -> None:
         self.unread: deque[ConsumerRecord[Any, Any]] = deque()
         """Records that a poll returned and that iteration has not handed out yet."""
         self.in_hand: dict[TopicPartition, OffsetAndMetadata] = {}
         """The positions before the newest poll, of the partitions that it took records from."""
         self._positions = positions
+        self._reads_committed = reads_committed
 
     def note_in_hand(self, state: PartitionState) -> None:
         """Remember a partition's position before the poll under way takes records from it."""
@@ -51,6 +53,30 @@ class Progress:
         """Return the offset of the next record that the user gets from a partition."""
         unread = self._first_unread() if self.unread else {}
         return unread.get(state.partition, state.position)
+
+    def lag_of(self, state: PartitionState) -> int | None:
+        """Return the offsets that the user has still to read; None while that is unknown."""
+        end = state.high_watermark
+        if self._reads_committed and state.last_stable_offset >= 0:
+            end = min(end, state.last_stable_offset)
+        if end < 0 or not state.is_known:
+            return None
+        return max(end - self.position_of(state), 0)
+
+    def measured(self) -> dict[str, float]:
+        """Return the metrics of the assignment: its size, greatest lag and least lead."""
+        states = self._positions.states.values()
+        lags = [lag for state in states if (lag := self.lag_of(state)) is not None]
+        leads = [
+            self.position_of(state) - state.log_start_offset
+            for state in states
+            if state.is_known and state.log_start_offset >= 0
+        ]
+        return {
+            "records-lag-max": max(lags, default=NOTHING),
+            "records-lead-min": max(min(leads, default=NOTHING), 0),
+            "assigned-partitions": float(len(states)),
+        }
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the user's position in each partition, which can be committed."""

@@ -9,6 +9,7 @@ from typing import Final
 from ...protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ...protocol.types import TopicPartition
 from ..records import OffsetAndTimestamp
+from ..telemetry.reporter import INSTANCE_ID_TIMEOUT_MS
 from .engine import Engine
 
 Partition = TopicPartition | tuple[str, int]
@@ -67,3 +68,13 @@ async def offsets_for_times(
         tp: OffsetAndTimestamp(*listed) if listed.offset >= 0 else None
         for tp, listed in found.items()
     }
+
+
+async def client_instance_id(engine: Engine, *, timeout_ms: int = INSTANCE_ID_TIMEOUT_MS) -> str:
+    """Return the id that a broker gave to this client for its metrics (KIP-714).
+
+    It stands beside the metrics that the client pushes. ValueError if enable.metrics.push is false,
+    RequestTimedOut if no broker has given one in `timeout_ms`.
+    """
+    engine.check_usable()
+    return await engine.reporter.instance_id(timeout_ms)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 
 from ...protocol.types import TopicPartition
 from ..errors import RequestTimedOut
-from ..metrics import NOTHING
 from .engine import Engine
 from .positions import PartitionState
 from .questions import Partition
@@ -95,30 +94,7 @@ class Seeking:
     def lag(self, partition: Partition | None) -> int | None:
         """Return the lag of a partition, or of all; None while that of one is unknown."""
         if partition is not None:
-            return self._lag_of(self._state(partition))
-        lags = [self._lag_of(state) for state in self._positions.states.values()]
+            return self._progress.lag_of(self._state(partition))
+        lags = [self._progress.lag_of(state) for state in self._positions.states.values()]
         known = [lag for lag in lags if lag is not None]
         return sum(known) if len(known) == len(lags) else None
-
-    def _lag_of(self, state: PartitionState) -> int | None:
-        end = state.high_watermark
-        if self._engine.config.reads_committed and state.last_stable_offset >= 0:
-            end = min(end, state.last_stable_offset)
-        if end < 0 or not state.is_known:
-            return None
-        return max(end - self._progress.position_of(state), 0)
-
-    def metrics(self) -> dict[str, float]:
-        """Return the metrics of the assignment: its size, greatest lag and least lead."""
-        states = self._positions.states.values()
-        lags = [lag for state in states if (lag := self._lag_of(state)) is not None]
-        leads = [
-            self._progress.position_of(state) - state.log_start_offset
-            for state in states
-            if state.is_known and state.log_start_offset >= 0
-        ]
-        return {
-            "records-lag-max": max(lags, default=NOTHING),
-            "records-lead-min": max(min(leads, default=NOTHING), 0),
-            "assigned-partitions": float(len(states)),
-        }

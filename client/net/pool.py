@@ -51,6 +51,11 @@ class Pool:
         """True if the last attempt to connect to this address failed, in any lane."""
         return any(slot.failure_count for (at, _), slot in self._slots.items() if at == address)
 
+    def opened(self, lane: str) -> list[KafkaConnection]:
+        """List the open connections of a lane."""
+        connections = [slot.connection for (_, of), slot in self._slots.items() if of == lane]
+        return [one for one in connections if one is not None and one.is_open]
+
     @property
     def in_flight_count(self) -> int:
         """The number of requests on all connections that are not answered."""

@@ -13,6 +13,7 @@ from ...runtime.runtime import Runtime
 from ..config import ProducerConfig
 from ..errors import ClientClosed, ClientError, TransactionMisuse
 from ..metadata import Metadata, pool_for
+from ..telemetry.reporter import Reporter, Subject
 from .delivery import until_settled
 from .intake import Intake
 from .metrics import FLUSH, TXN_INIT, ProducerMetrics
@@ -39,6 +40,13 @@ class Engine:
         )
         self.intake = Intake(runtime, config, self.metadata, self._metrics, self._refusal)
         self._accumulator = self.intake.accumulator
+        self.reporter = Reporter(
+            runtime,
+            config,
+            self.metadata,
+            Subject("producer", self.metrics, self._metrics.network, self._labels),
+        )
+        """Pushes the producer's metrics to brokers."""
         self._sender: Sender | None = None
         self._transactions: Transactions | None = None
         self._starting = asyncio.Lock()
@@ -89,6 +97,7 @@ class Engine:
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                     await self._settle()
+            await self.reporter.close(timeout_ms)
         finally:
             lost = await self._stop()
             if lost:
@@ -104,6 +113,7 @@ class Engine:
 
     async def _stop(self) -> int:
         """Stop all parts at once; return how many records failed by that."""
+        await self.reporter.close(0)
         if self._transactions is not None:
             await self._transactions.close()
         if self._sender is not None:
@@ -155,6 +165,9 @@ class Engine:
         if self._transactions is None:
             raise TransactionMisuse("transactions need a transactional_id")
         return self._transactions
+
+    def _labels(self) -> dict[str, str | None]:
+        return {"transactional_id": self._config.transactional_id}
 
     def metrics(self) -> dict[str, float]:
         """Return the producer's metrics, by the names of Kafka's producer-metrics."""

@@ -17,6 +17,7 @@ from ..group_types import ConsumerGroupMetadata, PreparedTransaction
 from ..milliseconds import check_ms
 from ..records import OnDelivery
 from ..serialization import K, Serializer, V
+from ..telemetry.reporter import INSTANCE_ID_TIMEOUT_MS
 from .accumulator import Row, check_target, checked_size
 from .columns import Columns, Records, checked_rows
 from .delivery import BatchDelivery, Delivery
@@ -304,6 +305,14 @@ class Producer(Generic[K, V]):
         60 seconds; averages and maxima are NaN if there was nothing in that time.
         """
         return self._engine.metrics()
+
+    async def client_instance_id(self, *, timeout_ms: int = INSTANCE_ID_TIMEOUT_MS) -> str:
+        """Return the id that a broker gave to this client for its metrics (KIP-714).
+
+        It stands beside the metrics that the client pushes. ValueError if enable.metrics.push is
+        false, RequestTimedOut if no broker has given one in `timeout_ms`.
+        """
+        return await self._engine.reporter.instance_id(timeout_ms)
 
     @property
     def used_bytes(self) -> int:

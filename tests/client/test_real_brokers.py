@@ -3,12 +3,15 @@
 import asyncio
 import itertools
 import signal
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from minikafka import Admin as SyncAdmin
 from minikafka import Consumer as SyncConsumer
 from minikafka import Producer as SyncProducer
 from minikafka.aio import Admin, Consumer, NewTopic, Producer, TopicPartition
@@ -17,7 +20,7 @@ from minikafka.client.errors import AdminError, DeliveryTimeout
 from minikafka.client.records import ConsumerRecord, RecordMetadata
 from minikafka.protocol.errors import ErrorCode
 
-from ..support.cluster import Cluster, running_cluster
+from ..support.cluster import Cluster, running_cluster, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 names = (f"t{number}" for number in itertools.count())
@@ -25,7 +28,9 @@ names = (f"t{number}" for number in itertools.count())
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(tmp_path_factory.mktemp("clients"), brokers=3) as one:
+    metrics = {"metrics.listener": "127.0.0.1:0"}
+    directory = tmp_path_factory.mktemp("clients")
+    with running_cluster(directory, brokers=3, broker_settings=metrics) as one:
         yield one
 
 
@@ -266,3 +271,39 @@ def test_the_sync_twins(cluster: Cluster, tmp_path: Path) -> None:
         consumer.assign([(topic, 0)])
         got = [int(next(consumer).value or b"") for _ in range(20_000)]
     assert got == list(range(20_000))
+
+
+def shown(cluster: Cluster, name: str, instance_id: str) -> float:
+    """The newest value that any broker shows of a client, NaN if none does."""
+    found = [float("nan")]
+    for node_id in (1, 2, 3):
+        host, port = cluster.broker(node_id).ready["metrics"]
+        with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=20) as response:
+            families = text_string_to_metric_families(response.read().decode())
+        found += [
+            sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == name and sample.labels["client_instance_id"] == instance_id
+        ]
+    return max(found[1:], default=found[0])
+
+
+def test_a_client_s_metrics_are_shown_by_its_broker(cluster: Cluster) -> None:
+    name, total = next(names), "kafka_client_producer_record_send_total"
+    with SyncAdmin(cluster.bootstrap) as admin:
+        wanted = {"metrics": "org.apache.kafka.producer.", "interval.ms": "100"}
+        subscription = ConfigResource.client_metrics("ours")
+        admin.incremental_alter_configs(
+            {subscription: [ConfigChange(key, value) for key, value in wanted.items()]}
+        )
+        admin.create_topics([NewTopic(name, 1, 3)])
+        with SyncProducer(cluster.bootstrap, enable_metrics_push=False) as silent:
+            # All three brokers have it, so all have followed the metadata beyond the subscription.
+            silent.send(name, b"0").result(20)
+        with SyncProducer(cluster.bootstrap) as producer:
+            me = producer.client_instance_id(timeout_ms=20_000)
+            producer.send(name, b"1").result(20)
+            wait_until(lambda: shown(cluster, total, me) == 1)
+            producer.send(name, b"2").result(20)
+        assert shown(cluster, total, me) == 2, "the last push tells the rest"

@@ -1,0 +1,172 @@
+"""The state of one client that pushes its metrics: what it asks for or pushes next, and when.
+
+Pure. The client asks a broker for its subscription. Where metrics are wanted, it pushes them after
+each interval, at first after a random part of it so that clients spread; where none are, it asks
+again after each interval. Source: KIP-714.
+
+    ASKING --metrics are wanted--> PUSHING --the subscription changed--> ASKING
+      |  ^                            |
+      |  +-- no metrics are wanted    +-- the client closes: one last push --> OFF
+      +-- the broker refuses for good --> OFF
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from ...protocol.compression import Codec
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
+from ...protocol.messages.push_telemetry import PushTelemetryResponse
+from ...protocol.types import ZERO_UUID
+from ..net.backoff import Backoff, Dice
+
+INTERVAL_MS: Final = 300_000
+"""The interval while no broker has named a valid one."""
+RETRY: Final = Backoff(5_000, INTERVAL_MS, steady_count=1)
+"""The waits after requests that no broker answered."""
+ASK_AT_ONCE: Final = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+"""Errors of a push which mean that the subscription has changed."""
+NOT_NOW: Final = (ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.TELEMETRY_TOO_LARGE)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """The metrics that a broker wants of this client, and how."""
+
+    instance_id: bytes
+    subscription_id: int
+    interval_ms: int
+    codec: Codec
+    max_bytes: int
+    is_delta: bool
+    metrics: tuple[str, ...]
+    """Prefixes of names; `*` and the empty prefix are all."""
+
+    def wants(self, name: str) -> bool:
+        """True if the metric is to be pushed."""
+        return any(prefix == "*" or name.startswith(prefix) for prefix in self.metrics)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask for the subscription; the id is zeros in the first question."""
+
+    instance_id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Push the metrics of the subscription."""
+
+    subscription: Subscription
+    is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Do nothing before this monotonic time in ms."""
+
+    until_ms: int
+
+
+class _State(Enum):
+    ASKING = auto()
+    PUSHING = auto()
+    OFF = auto()
+
+
+class Pushing:
+    """The questions and pushes of one client."""
+
+    def __init__(self) -> None:
+        self.subscription: Subscription | None = None
+        """The newest subscription; None before the first."""
+        self._state = _State.ASKING
+        self._due_ms = 0
+        self._failure_count = 0
+
+    @property
+    def instance_id(self) -> bytes:
+        """The id that a broker gave to this client; zeros before."""
+        return ZERO_UUID if self.subscription is None else self.subscription.instance_id
+
+    @property
+    def _interval_ms(self) -> int:
+        return INTERVAL_MS if self.subscription is None else self.subscription.interval_ms
+
+    def next_step(self, now_ms: int) -> Ask | Push | Wait | None:
+        """Return what to do now; None if nothing is to be done ever again."""
+        if self._state is _State.OFF:
+            return None
+        if now_ms < self._due_ms:
+            return Wait(self._due_ms)
+        if self._state is _State.ASKING or self.subscription is None:
+            return Ask(self.instance_id)
+        return Push(self.subscription)
+
+    def end(self) -> Push | None:
+        """Return the last push, if metrics are wanted; afterwards there is nothing to do."""
+        was, self._state = self._state, _State.OFF
+        if was is not _State.PUSHING or self.subscription is None:
+            return None
+        return Push(self.subscription, is_last=True)
+
+    # -- answers
+
+    def on_subscription(
+        self, answer: GetTelemetrySubscriptionsResponse, now_ms: int, dice: Dice
+    ) -> ErrorCode:
+        """Take in the answer to a question; return its error."""
+        code = ErrorCode(answer.error_code)
+        self._failure_count = 0
+        self._due_ms = now_ms + max(self._interval_ms, answer.throttle_time_ms)
+        if code is not ErrorCode.NONE:
+            if not code.retriable and code not in (*ASK_AT_ONCE, *NOT_NOW):
+                self._state = _State.OFF
+            return code
+        given = bytes(answer.client_instance_id)
+        found = self.subscription = Subscription(
+            given if given != ZERO_UUID else self.instance_id,
+            answer.subscription_id,
+            answer.push_interval_ms if answer.push_interval_ms > 0 else INTERVAL_MS,
+            _preferred(answer.accepted_compression_types),
+            answer.telemetry_max_bytes,
+            answer.delta_temporality,
+            tuple(answer.requested_metrics),
+        )
+        wait_ms = found.interval_ms
+        if found.metrics:
+            self._state = _State.PUSHING
+            wait_ms = round(wait_ms * (0.5 + dice.random()))
+        self._due_ms = now_ms + max(wait_ms, answer.throttle_time_ms)
+        return code
+
+    def on_pushed(self, answer: PushTelemetryResponse, now_ms: int) -> ErrorCode:
+        """Take in the answer to a push; return its error."""
+        code = ErrorCode(answer.error_code)
+        self._failure_count = 0
+        self._due_ms = now_ms + max(self._interval_ms, answer.throttle_time_ms)
+        if self._state is _State.OFF or code in (ErrorCode.NONE, NOT_NOW[0]):
+            return code
+        # The limit of a push that was too large is another than the subscription says.
+        if code in (*ASK_AT_ONCE, *NOT_NOW) or code.retriable:
+            self._state = _State.ASKING
+            if code in ASK_AT_ONCE:
+                self._due_ms = now_ms + answer.throttle_time_ms
+        else:
+            self._state = _State.OFF
+        return code
+
+    def on_failed(self, now_ms: int, dice: Dice) -> None:
+        """Do the same again later, because no broker answered."""
+        self._failure_count += 1
+        wait_ms = RETRY.after(self._failure_count, dice)
+        self._due_ms = now_ms + min(wait_ms, self._interval_ms)
+
+
+def _preferred(accepted: Iterable[int]) -> Codec:
+    """Return the first codec that we have, which the broker prefers; NONE if there is none."""
+    known = Codec.__members__.values()
+    return next((Codec(each) for each in accepted if each in known), Codec.NONE)
