@@ -16,6 +16,8 @@ from ..runtime.spelling import did_you_mean
 COMMANDS = {
     "up": "Run a local cluster in the foreground.",
     "host": "Run the brokers of one host, one for each core.",
+    "server-start": "Start one broker or controller, here or in the background.",
+    "server-stop": "Stop the daemons of this machine.",
     "console": "Show a cluster in the browser.",
     "generate": "Write what a cluster is watched and run with: Prometheus, systemd, Helm, ...",
     "topics": "Create, list, describe, alter and delete topics.",
@@ -47,6 +49,8 @@ COMMANDS = {
 ELSEWHERE = {
     "up": "minikafka.deploy.up",
     "host": "minikafka.deploy.host",
+    "server-start": "minikafka.deploy.server_start",
+    "server-stop": "minikafka.deploy.server_stop",
     "console": "minikafka.web.console.command",
     "generate": "minikafka.deploy.generate.command",
 }
