@@ -115,7 +115,7 @@ class Parts:
     edge: Edge
     apis: Mapping[int, Api]
     times: RequestTimes | None
-    """The counts and times of requests. It is None if no metrics are served."""
+    """The counts and times of requests; None if no metrics are served."""
     metrics: MetricsListener | None
     """The listener for scrapes; None if no metrics are served."""
 

@@ -54,7 +54,7 @@ class Links:
     on_replicas_lost: Callable[[list[TopicIdPartition]], None]
     """Called with replicas that are offline here but not yet in the metadata."""
     traffic: Traffic | None = None
-    """The counts by topic. It is None if no metrics are served."""
+    """The counts by topic; None if no metrics are served."""
 
 
 class Partitions:

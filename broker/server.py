@@ -28,7 +28,7 @@ T = TypeVar("T")
 HAND_OVER_MS = 10_000
 """Milliseconds that a stop waits for the controller to move leadership to other brokers."""
 HAND_OVER_ALONE_MS = 500
-"""The same in ms while no controller is connected, as one may come back at any moment."""
+"""Milliseconds that a stop waits while no controller is connected, as one may come back."""
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """`minikafka up`: a local cluster in the foreground, until Ctrl-C or SIGTERM.
 
-This module has the flags and starts; `foreground.py` goes on, `LocalCluster` runs the cluster.
-Standard output carries only the one `ready` line.
+This module has the flags and starts the cluster; `foreground.py` then waits for signals and ends
+it, and `LocalCluster` runs the daemons. Standard output carries only the one `ready` line.
 """
 
 import time

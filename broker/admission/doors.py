@@ -12,7 +12,7 @@ from ...storage.files import DEFAULT_MAX_OPEN
 KEPT_MAX: Final = 256
 """The most descriptors reserved for checkpoints, flushes, other brokers and scrapes."""
 LOOKED_AT: Final = 64
-"""The most connections that are checked for a silent one when a new one needs its place."""
+"""The most open connections that are checked for a silent one, which a new one then replaces."""
 
 
 class Budget(NamedTuple):
@@ -26,7 +26,7 @@ class Budget(NamedTuple):
 def share_descriptors(limit: int, directories: int) -> Budget:
     """Share `limit` descriptors between the files of all directories and clients.
 
-    Without the reserve (KEPT_MAX), files get up to a half, and clients get the rest.
+    After a reserve of up to KEPT_MAX, files get at most half of what is left, and clients the rest.
     """
     left = limit - min(KEPT_MAX, limit // 4)
     files = max(1, min(DEFAULT_MAX_OPEN, left // 2 // max(1, directories)))

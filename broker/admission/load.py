@@ -29,7 +29,8 @@ PATIENCE_MS: Final = 5_000
 request."""
 SWEEP_MS: Final = 1_000
 RESPONSE_PART: Final = 8
-"""A fetch may read the room that is left divided by this, but at least `LEAST_RESPONSE` bytes."""
+"""A fetch may read one part in so many of the free response memory, but at least `LEAST_RESPONSE`
+bytes."""
 LEAST_RESPONSE: Final = 256 << 10
 
 
@@ -69,7 +70,7 @@ class Caps(NamedTuple):
 class Load:
     """Accounts and limits of the memory that connections hold.
 
-    `later(delay_ms, call)` has `call` called after `delay_ms`.
+    `later(delay_ms, call)` schedules `call` after `delay_ms`.
     """
 
     def __init__(

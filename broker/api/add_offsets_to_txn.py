@@ -10,7 +10,7 @@ from .common import known_to_client
 from .parked import Parked
 
 FENCED_FROM = 2
-"""Older clients do not know PRODUCER_FENCED; they get INVALID_PRODUCER_EPOCH."""
+"""The first version whose clients know PRODUCER_FENCED; older ones get INVALID_PRODUCER_EPOCH."""
 
 
 def handle(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse | Answer:

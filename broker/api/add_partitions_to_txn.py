@@ -30,7 +30,7 @@ OF_BROKERS_FROM = 4
 BUMPING_FROM = 5
 """From this version on the producer's epoch is raised at the end of the transaction (KIP-890)."""
 FENCED_FROM = 2
-"""Older clients do not know PRODUCER_FENCED; they get INVALID_PRODUCER_EPOCH."""
+"""The first version whose clients know PRODUCER_FENCED; older ones get INVALID_PRODUCER_EPOCH."""
 
 Errors = Mapping[TopicPartition, ErrorCode]
 

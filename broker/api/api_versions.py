@@ -23,7 +23,7 @@ from ..net.answer import Call
 
 SOFTWARE_FROM = 3
 LEVEL_ZERO_FROM = 4
-"""Older clients fail on a feature whose lowest level is 0."""
+"""The first version whose clients accept a feature with 0 as its lowest level."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 

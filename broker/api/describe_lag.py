@@ -24,7 +24,7 @@ from ..partition.reading import refuse
 from .worked import Worked
 
 MOST_HEADERS: Final = 5_000
-"""Batch headers that one request reads, which take some 20 ms of the event loop, in slices."""
+"""The most batch headers that one request reads: some 20 ms of the event loop, in slices."""
 HEADERS_EACH: Final = (16, 1_000)
 """The least and the most headers read in one partition, however many partitions there are."""
 

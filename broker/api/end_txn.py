@@ -13,7 +13,7 @@ from .parked import Parked
 
 BUMPING_FROM = 5
 FENCED_FROM = 2
-"""Older clients do not know PRODUCER_FENCED; they get INVALID_PRODUCER_EPOCH."""
+"""The first version whose clients know PRODUCER_FENCED; older ones get INVALID_PRODUCER_EPOCH."""
 
 
 def handle(call: Call, request: EndTxnRequest) -> Answer:

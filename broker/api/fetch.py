@@ -87,7 +87,7 @@ class ParkedFetch(CallAnswer):
         asker: Asker,
         watch: FollowerWatch | None,
     ) -> None:
-        """With a `watch` the fetch is woken by it, else by each of its partitions."""
+        """If there is a `watch`, it wakes the fetch; otherwise each of the partitions does."""
         super().__init__(call)
         self.is_follower = asker.is_follower
         self._context = context
@@ -102,7 +102,7 @@ class ParkedFetch(CallAnswer):
         self._cold: asyncio.Task[None] | None = None
 
     def park(self, max_wait_ms: int) -> Answer:
-        """Begin to wait: for the disk if pages are not in memory, else for data or the time."""
+        """Begin to wait: for the disk if pages are not in memory, else for data or the deadline."""
         reading = self._reading
         self._max_wait_ms = max_wait_ms
         if reading.held_bytes:

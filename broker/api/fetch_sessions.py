@@ -174,7 +174,7 @@ class FetchSessions:
     def resolve(self, request: SessionRequest, now_ms: int) -> FetchContext:
         """Find, open or close the session of a request, and return what the request reads.
 
-        With an error it reads nothing.
+        If there is an error, the request reads nothing.
         """
         if request.epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
             return self._resume(request, now_ms)

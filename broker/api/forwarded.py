@@ -78,7 +78,7 @@ class Forwarded(CallAnswer):
         return self._frame
 
     def cancel(self) -> None:
-        """Stop waiting, because the client is gone. The controller may still do the request."""
+        """Stop waiting, because the client is gone. The controller may still act on it."""
         self._task.cancel()
 
     async def _forward(self) -> None:

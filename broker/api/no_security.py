@@ -86,7 +86,7 @@ def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterC
 def describe_user_scram_credentials(
     call: Call, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """Return RESOURCE_NOT_FOUND for each named user, as none has credentials; else no users."""
+    """Return RESOURCE_NOT_FOUND for each named user, and no users if none is named."""
     names = dict.fromkeys(user.name for user in request.users or ())
     return DescribeUserScramCredentialsResponse(
         results=[

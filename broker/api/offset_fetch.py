@@ -73,7 +73,7 @@ class _Lookup:
         self._stable = stable
 
     def all(self) -> list[OffsetFetchResponseTopics]:
-        """Return all committed offsets; if stable ones are required, pending ones as errors."""
+        """Return all committed offsets; with `require_stable`, an error for each pending one."""
         offsets = self._state.offsets
         places: dict[Place, None] = dict.fromkeys(offsets.of(self._group_id))
         if self._stable:
@@ -137,7 +137,7 @@ def _nothing(index: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchRespon
 def _refused(
     topics: Sequence[OffsetFetchRequestTopics], error: ErrorCode
 ) -> list[OffsetFetchResponseTopics]:
-    """Return the group's error for each partition; before version 2 it has no other place."""
+    """Return the group's error for each partition, as versions below 2 have no field for it."""
     return [
         OffsetFetchResponseTopics(
             name=topic.name,

@@ -13,7 +13,7 @@ from .produce_answer import ProduceAnswer
 
 
 def handle(call: Call, request: ProduceRequest) -> Answer:
-    """Stage the batches of each partition, and return the answer that waits for their fate."""
+    """Stage the batches of each partition, and return the answer that waits for their appends."""
     if request.acks not in (0, 1, ACKS_ALL):
         return _refused(call, request, ErrorCode.INVALID_REQUIRED_ACKS)
     if request.transactional_id is not None:

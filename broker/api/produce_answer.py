@@ -107,7 +107,7 @@ class ProduceAnswer(CallAnswer):
         return found
 
     def begin(self) -> None:
-        """Begin to wait until each append, which is written now, is final as acks requires."""
+        """Wait until each append is final as acks requires; the batches are written by now."""
         for _, data, _, _ in self.results:
             # The records are written. A waiting answer must not keep the receive buffer alive.
             data.records = None

@@ -105,7 +105,7 @@ class RepeatedProduce(Answer):
         self._waiter: Waiter | None = None
 
     def begin(self) -> None:
-        """Begin to wait until the append, which is written now, is final as acks requires."""
+        """Wait until the append is final as acks requires; the batch is written by now."""
         acks, partition = self._pattern.acks, self._partition
         if acks != ACKS_ALL and not (acks and partition.role.metadata.group_flush):
             return

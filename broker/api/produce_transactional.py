@@ -26,7 +26,7 @@ from .produce_answer import ProduceAnswer
 
 ADDS_PARTITIONS_FROM = 12
 ABORTABLE_FROM = 11
-"""Older clients do not know TRANSACTION_ABORTABLE."""
+"""The first version whose clients know TRANSACTION_ABORTABLE."""
 COMES_BACK = (
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -107,7 +107,8 @@ class TransactionalProduce(CallAnswer):
         self._held: list[_Held] = []
         self._held_bytes = 0
         self._held_count = 0
-        """The number of held batches that are not yet both answered and written."""
+        """The number of held batches that still wait for the coordinator's answer or their write.
+        """
         self._has_begun = False
         """True from `begin` until no batch is held any more."""
         self._holds_up = False

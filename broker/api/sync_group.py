@@ -1,4 +1,4 @@
-"""SyncGroup: each member gets its assignment by the group's leader, once that is committed."""
+"""SyncGroup: each member gets the assignment that the leader made, once it is committed."""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse

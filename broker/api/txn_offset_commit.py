@@ -27,7 +27,7 @@ from .offset_commit import has_partition
 from .parked import Parked
 
 ABORTABLE_FROM = 4
-"""Older clients do not know TRANSACTION_ABORTABLE."""
+"""The first version whose clients know TRANSACTION_ABORTABLE."""
 ADDS_PARTITIONS_FROM = 5
 COMES_BACK = (
     ErrorCode.CONCURRENT_TRANSACTIONS,

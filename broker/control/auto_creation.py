@@ -38,7 +38,7 @@ class AutoCreation:
         file_settings: Mapping[str, str],
         internal: Iterable[CreatableTopic],
     ) -> None:
-        """`internal` are the topics with partitions, replicas and settings of their own."""
+        """`internal` are the internal topics, each with its partitions, replicas and settings."""
         self._runtime = runtime
         self._controller = controller
         # The controller's own settings hold where this broker's file has none.

@@ -55,7 +55,8 @@ class MetadataFollower:
         self._position = position
         self._on_lost = on_lost
         self._is_held = position.seen is None
-        """True once a controller holds the last record acted upon before this start, if any."""
+        """True if a controller is known to hold the last record acted upon before this start, or if
+        there is none."""
         self._outdated_since_ms: int | None = None
         """The time since when controllers of an older epoch than ours lack records that we have;
         None if no controller does."""
@@ -95,7 +96,7 @@ class MetadataFollower:
                 await asyncio.sleep(RETRY.after(failures, self._runtime.rng) / 1000)
 
     def _lacking(self, seen: OffsetAndEpoch, answer: MetadataFetched) -> Exception:
-        """Return the error for a controller without the record `seen`: outdated, or lost data."""
+        """Return the error for a controller without the record `seen`: outdated, or data lost."""
         now_ms = self._runtime.monotonic_ms()
         if self._outdated_since_ms is None:
             self._outdated_since_ms = now_ms

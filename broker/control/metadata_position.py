@@ -63,7 +63,7 @@ class MetadataPosition:
     def __init__(
         self, directories: Callable[[], list[LogDirectory]], *, given_up_at: int = -1
     ) -> None:
-        """`directories` returns those that work. A position at `given_up_at` counts as none."""
+        """`directories` returns the working ones. A stored position at `given_up_at` is ignored."""
         self._directories = directories
         found = [seen for each in directories() if (seen := _read(each)) is not None]
         self.seen = max(found, key=lambda seen: (seen.epoch, seen.offset), default=None)

@@ -64,7 +64,7 @@ class ProducerIds:
         await self._asking.stop()
 
     async def _refill(self) -> None:
-        """Fetch blocks from the controller until no caller waits: at least one."""
+        """Fetch at least one block from the controller, and more until no caller waits."""
         while True:
             try:
                 first, count = await self._block()

@@ -50,7 +50,7 @@ class Connection(asyncio.BufferedProtocol):
     """Reads requests, has them answered, and writes the answers."""
 
     def __init__(self, edge: Edge, listener: str, apis: Apis, times: Times = None) -> None:
-        """`times` counts and times the requests. It is None if no metrics are served."""
+        """`times` counts and times the requests; None if no metrics are served."""
         self.edge = edge
         self.times = times
         self.listener = listener
@@ -58,8 +58,8 @@ class Connection(asyncio.BufferedProtocol):
         self.software: tuple[str | None, str | None] = (None, None)
         """The name and version of the client's software, if ApiVersions told them."""
         self.is_replica = False
-        """True if a follower fetches over it. It is not limited by the memory of all connections,
-        because requests that hold this memory may wait for followers."""
+        """True if a follower fetches over the connection. The memory limit of all connections does
+        not apply to it, because requests that hold memory may wait for followers."""
         self.watch: Watch | None = None
         """Notes the changed partitions of a follower's fetch session."""
         self.wall_ms = self.started = 0

@@ -34,7 +34,7 @@ class Waiting(Protocol):
     """A batch that waits for a coordinator's answer."""
 
     def settle(self, error: ErrorCode) -> None:
-        """Append the batch; if the coordinator's answer is an error, refuse it with that."""
+        """Append the batch, or refuse it if the coordinator answered with an error."""
 
     def proceed(self) -> None:
         """Go on, because all batches that waited for the same answer are written."""
@@ -155,7 +155,8 @@ class Verifications:
     def end(self, producer_id: int, epoch: int) -> None:
         """End the producer's attempt, because a batch of this epoch was appended.
 
-        An attempt of a newer epoch goes on: a batch of the transaction before came late.
+        An attempt of a newer epoch continues, because the batch is a late one of the transaction
+        before.
         """
         attempt = self._attempts.get(producer_id)
         if attempt is not None and attempt.epoch <= epoch:

@@ -328,7 +328,7 @@ class LeaderReplica:
         return held
 
     def _propose_expansion(self, now_ms: int) -> Effects:
-        """Propose all followers that may join the ISR at once; if recovering, do that first."""
+        """Propose that the leader has recovered, if due; else all followers that may join."""
         if self.proposal is not None or now_ms < self._pause_until_ms:
             return NOTHING
         isr = self.metadata.isr

@@ -137,8 +137,8 @@ def _altered(
 ) -> ChangedPartition:
     """Answer with the partition as it is after the change.
 
-    If another broker leads it then, the answer is the error NEW_LEADER_ELECTED. It is the only
-    error with which the change is made.
+    If another broker leads the partition then, the answer is NEW_LEADER_ELECTED, the only error
+    after which the change has been made.
     """
     return ChangedPartition(
         proposal.topic_id,

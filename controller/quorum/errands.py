@@ -31,7 +31,7 @@ from .peers import Peer, PeerEvents
 from .quorum_state import QuorumState, write_quorum_state
 
 NOTED_MAX: Final = 1000
-"""The number of warnings remembered as logged; a bound, because a sender can invent ids."""
+"""The most warnings that are remembered as logged; bounded, because a sender can invent ids."""
 
 log = logging.getLogger(__name__)
 
