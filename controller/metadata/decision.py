@@ -59,7 +59,7 @@ class Living:
     def may_stay(self, broker_id: int) -> bool:
         """True if the broker may stay a leader.
 
-        In controlled shutdown it does, until another can take over.
+        A broker in controlled shutdown may, until another can take over.
         """
         broker = self.image.brokers.get(broker_id)
         return broker_id != self.leaving and broker is not None and not broker.fenced

@@ -172,7 +172,7 @@ class Leading:
         return effects or self._wake(now_ms)
 
     def maybe_commit(self, now_ms: int) -> list[QuorumEffect]:
-        """Advance the high watermark if a majority holds more, into this epoch's records."""
+        """Advance the high watermark to what a majority holds, if that reaches into this epoch."""
         offsets = {each: progress.end_offset for each, progress in self.followers.items()}
         reached = self.voters.majority_least(self.log.stable.offset, offsets)
         if reached <= self.high_watermark or reached <= self.start_offset:
@@ -217,7 +217,7 @@ class Leading:
             progress.heard_ms = now_ms
 
     def on_deadline(self, now_ms: int) -> list[QuorumEffect]:
-        """Announce that we lead to voters that may not know, where this is due.
+        """Announce that we lead, if that is due, to voters that may not know it.
 
         Answer fetches that have waited long enough.
         """

@@ -76,7 +76,7 @@ def compare(log: LogFacts, offset: int, last_epoch: int) -> tuple[Match, EpochEn
 
 
 def truncation_for(log: LogFacts, diverging: EpochEnd) -> int:
-    """Return the offset at which to cut a log that parts from the leader's after `diverging`."""
+    """Return where to cut a log that diverges from the leader's after `diverging`."""
     own = log.end_of_epoch(diverging.epoch)
     if own is None:
         return log.start_offset

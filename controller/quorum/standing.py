@@ -133,7 +133,7 @@ class Standing:
         return self.settings.stagger_ms + self._dice(self.settings.election_timeout_ms)
 
     def turn_ms(self, leader_id: int) -> int:
-        """Return the time in ms to wait for the voters before us after this leader."""
+        """Return the ms to wait for the voters whose turn after this leader comes before ours."""
         return self.voters.rank_after(leader_id, self.me) * self.settings.stagger_ms
 
     # Changes.
