@@ -23,9 +23,6 @@ from ..simulation.scraper import METRICS, Scraper
 from ..simulation.stage import Stage
 
 PROMTOOL = shutil.which("promtool")
-pytestmark = pytest.mark.skipif(
-    PROMTOOL is None, reason="there is no promtool here (Debian: apt-get install prometheus)"
-)
 NAMES = [name for alert in ALERTS for name in METRIC.findall(alert.expr)]
 STORY_SECONDS = 3600.0
 WRITE_EVERY_S = 10
@@ -36,6 +33,9 @@ Story = Callable[[Stage, Scraper], Coroutine[Any, Any, None]]
 @pytest.fixture
 def play(tmp_path: Path) -> Callable[..., None]:
     """Tell a story to a cluster, and have promtool judge what it expected."""
+    if PROMTOOL is None:
+        pytest.skip("there is no promtool here (Debian: apt-get install prometheus)")
+    promtool = PROMTOOL
 
     def play(
         story: Story, *, controllers: int = 1, broker: Mapping[str, str] | None = None
@@ -53,8 +53,7 @@ def play(tmp_path: Path) -> Callable[..., None]:
         scraper = stage.play(whole, seconds=STORY_SECONDS)
         rules = tmp_path / "alerts.yml"
         generate("alerts", "--topics", "orders", "--output", str(rules))
-        assert PROMTOOL is not None
-        scraper.judge(PROMTOOL, rules)
+        scraper.judge(promtool, rules)
 
     return play
 
