@@ -6,7 +6,7 @@ If the cluster refuses a request or fails, the page says so in one sentence.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -14,7 +14,7 @@ from typing import Any, Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -23,7 +23,7 @@ from ...protocol.errors import ApiError
 from ...runtime.errors import MinikafkaError
 from . import forms, messages, moves, resets, screens
 from .desk import Desk, NotThere
-from .events import event
+from .events import Events, event
 from .guard import App, Guard
 from .pages import Screen
 from .views.changes import BadField
@@ -54,8 +54,6 @@ FORMS: Final[dict[str, tuple[Make, Make]]] = {
 STATIC: Final = ("minikafka.web.console", "static")
 MOST_STREAMS: Final = 64
 """The most streams of live pages at a time; one more is refused with 503."""
-STREAM: Final = {"X-Accel-Buffering": "no"}
-"""Tells nginx to pass on a stream without buffering it."""
 
 
 def application(desk: Desk, hosts: tuple[str, ...] = ()) -> App:
@@ -97,21 +95,19 @@ def _stream(desk: Desk, make: Make) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         if desk.streams >= MOST_STREAMS:
             raise HTTPException(503, f"{MOST_STREAMS} moving pages are open: close some.")
-        events = _moving(desk, make, request)
-        return StreamingResponse(events, media_type="text/event-stream", headers=STREAM)
+        return Events(_moving(desk, make, request))
 
     return endpoint
 
 
 def _scan(desk: Desk) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        events = await messages.stream(desk, request)
-        return StreamingResponse(events, media_type="text/event-stream", headers=STREAM)
+        return Events(await messages.stream(desk, request))
 
     return endpoint
 
 
-async def _moving(desk: Desk, make: Make, request: Request) -> AsyncIterator[bytes]:
+async def _moving(desk: Desk, make: Make, request: Request) -> AsyncGenerator[bytes, None]:
     """Yield the live part of a page every `refresh_ms`, until the browser disconnects."""
     desk.streams += 1
     try:

@@ -5,19 +5,22 @@ the cluster cannot be reached, each screen says so in one sentence.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from ...client.admin.admin import Admin
 from ...client.config import ConsumerConfig, ProducerConfig
 from ...client.consumer.consumer import Consumer
+from ...client.errors import ClientClosed
 from ...client.producer.producer import Producer
 from ...runtime.config import settings_of
 from ...runtime.runtime import Runtime
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Client = TypeVar("Client", Consumer[bytes, bytes], Producer[bytes, bytes])
 Ask = Callable[[Admin], Coroutine[Any, Any, T]]
 Reach = Callable[[Mapping[str, str], Runtime], Coroutine[Any, Any, Admin]]
 
@@ -36,6 +39,8 @@ COST_FACTOR: Final = 10
 """An answer is used for at least so many times as long as it took to get."""
 LONGEST_MS: Final = 10_000
 """The most milliseconds that COST_FACTOR may prolong the use of an answer."""
+CLOSE_S: Final = 10
+"""The most seconds that `Link.close` waits for what is still being closed."""
 
 
 @dataclass(slots=True)
@@ -67,7 +72,7 @@ async def reached(settings: Mapping[str, str], runtime: Runtime) -> Admin:
 
 
 class Link:
-    """Holds the one admin of the console, which the first request starts and `close` closes."""
+    """Holds the one admin of the console, and closes the clients that single requests start."""
 
     def __init__(
         self, runtime: Runtime, settings: Mapping[str, str], reach: Reach = reached
@@ -77,6 +82,8 @@ class Link:
         self._settings = {**USUAL, **settings}
         self._starting: asyncio.Task[Admin] | None = None
         self._answers: dict[object, _Answer] = {}
+        self._closing: dict[asyncio.Task[None], None] = {}
+        self._is_closed = False
 
     @property
     def bootstrap(self) -> str:
@@ -84,14 +91,17 @@ class Link:
         return self._settings.get("bootstrap.servers", "localhost:9092")
 
     async def close(self) -> None:
-        """Close the admin; requests that are still running fail."""
-        for answer in self._answers.values():
-            answer.task.cancel()
-        self._answers.clear()
+        """Close all clients, in CLOSE_S at most; requests that still run, and later ones, fail."""
+        self._is_closed = True
         starting, self._starting = self._starting, None
-        if starting is not None and not starting.done():
-            starting.cancel()
-        elif starting is not None and starting.exception() is None:
+        ending: list[asyncio.Task[Any]] = [one.task for one in self._answers.values()]
+        ending += [] if starting is None else [starting]
+        self._answers.clear()
+        for task in ending:
+            task.cancel()
+        if ending or self._closing:
+            await asyncio.wait([*ending, *self._closing], timeout=CLOSE_S)
+        if starting is not None and _succeeded(starting):
             await starting.result().close()
 
     async def shared(
@@ -127,14 +137,27 @@ class Link:
         """Drop the answers that tabs share, because a change has made them outdated."""
         self._answers = {k: one for k, one in self._answers.items() if not one.task.done()}
 
-    def consumer(self, **settings: object) -> Consumer[bytes, bytes]:
-        """Make a consumer that belongs to no group; `async with` starts it."""
-        return Consumer.from_config(self._common(ConsumerConfig), runtime=self.runtime, **settings)
+    def consumer(self, **settings: object) -> AbstractAsyncContextManager[Consumer[bytes, bytes]]:
+        """Start a consumer that belongs to no group, and close it at the end of the block."""
+        common = self._common(ConsumerConfig)
+        return self._open(Consumer.from_config(common, runtime=self.runtime, **settings))
 
-    def producer(self) -> Producer[bytes, bytes]:
-        """Make a producer for one record; `async with` starts it."""
+    def producer(self) -> AbstractAsyncContextManager[Producer[bytes, bytes]]:
+        """Start a producer for one record, and close it at the end of the block."""
         settings = {**ONE_RECORD, **self._common(ProducerConfig)}
-        return Producer.from_config(settings, runtime=self.runtime)
+        return self._open(Producer.from_config(settings, runtime=self.runtime))
+
+    @asynccontextmanager
+    async def _open(self, client: Client) -> AsyncIterator[Client]:
+        try:
+            yield await client.start()
+        finally:
+            # Starlette cancels the task of a visitor who left, at each of its awaits again. A task
+            # of its own closes the client in spite of that.
+            closing = self.runtime.spawn(client.close(), "close")
+            self._closing[closing] = None
+            closing.add_done_callback(self._closing.pop)
+            await asyncio.shield(closing)
 
     def _common(self, table: type) -> dict[str, str]:
         known = {row.key for row in settings_of(table)}
@@ -144,10 +167,17 @@ class Link:
         return await ask(await self._admin())
 
     async def _admin(self) -> Admin:
+        if self._is_closed:
+            raise ClientClosed("the console stops")
         starting = self._starting
-        if starting is None or (starting.done() and starting.exception() is not None):
+        if starting is None or (starting.done() and not _succeeded(starting)):
             starting = asyncio.get_running_loop().create_task(
                 self._reach(self._settings, self.runtime), name="reach"
             )
             self._starting = starting
         return await asyncio.shield(starting)
+
+
+def _succeeded(task: "asyncio.Task[Any]") -> bool:
+    """Return whether a task has ended with a result."""
+    return task.done() and not task.cancelled() and task.exception() is None

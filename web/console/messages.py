@@ -1,6 +1,6 @@
 """The page that searches messages, and the stream of events that fills it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final
 
@@ -42,7 +42,7 @@ async def show(desk: Desk, request: Request) -> Screen:
     return Screen("messages.html", f"Messages of {topic}", view, here="/topics")
 
 
-async def stream(desk: Desk, request: Request) -> AsyncIterator[bytes]:
+async def stream(desk: Desk, request: Request) -> AsyncGenerator[bytes, None]:
     """Return the events of a scan; HTTPException if the scan cannot begin."""
     try:
         question = question_of(request.path_params["topic"], request.query_params)
@@ -54,7 +54,7 @@ async def stream(desk: Desk, request: Request) -> AsyncIterator[bytes]:
     return _events(desk, question)
 
 
-async def _events(desk: Desk, question: Question) -> AsyncIterator[bytes]:
+async def _events(desk: Desk, question: Question) -> AsyncGenerator[bytes, None]:
     desk.scans += 1
     try:
         # Closed at once, wherever the visitor leaves: its consumer reads ahead until then.

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from starlette.types import Message
 
 from minikafka import Admin, AdminError, NewTopic, Producer
 from minikafka.runtime.runtime import SystemRuntime
@@ -257,24 +258,46 @@ async def test_the_newest_of_several_partitions_are_those_written_last(
 
 
 async def test_whoever_goes_ends_the_scan(desk: Desk) -> None:
-    question = question_of(TOPIC, {"from": "tail"})
-    turns = scan.scan(desk.link, question)
-    async with aclosing(turns):
-        assert (await anext(turns)).end == ""
-    refused = scan.scan(desk.link, question_of("none", {}))
+    began = asyncio.Event()
+
+    async def receive() -> Message:
+        await began.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        if message.get("body"):
+            began.set()
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": f"/scan/{TOPIC}",
+        "query_string": b"from=tail",
+        "headers": [(b"host", b"localhost")],
+    }
+    await application(desk)(scope, receive, send)
+    assert desk.scans == 0
+    await desk.link.close()
+    running = [task.get_name() for task in asyncio.all_tasks()]
+    assert [name for name in running if "fetch" in name or "metadata" in name] == []
+
+
+async def test_a_scan_of_a_topic_that_is_not_there_is_refused(desk: Desk) -> None:
     with pytest.raises(AdminError):
-        await anext(refused)
+        await anext(scan.scan(desk.link, question_of("none", {})))
 
 
 async def test_a_tail_shows_what_comes_and_counts_the_rest(
-    desk: Desk, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scan, "TAIL_PER_TURN", 2)
     monkeypatch.setattr(scan, "MOST_TAILED", 2)
-    turns = scan.scan(desk.link, question_of("other", {"from": "tail", "partition": "0"}))
-    await anext(turns)
-    async with desk.link.producer() as producer:
-        await asyncio.gather(*(producer.send("other", b"%d" % n, partition=0) for n in range(9)))
-    found = [progress async for progress in turns]
+    question = question_of("other", {"from": "tail", "partition": "0"})
+    async with asyncio.timeout(60), aclosing(scan.scan(desk.link, question)) as turns:
+        await anext(turns)
+        async with desk.link.producer() as producer:
+            values = (b"%d" % number for number in range(9))
+            await asyncio.gather(*(producer.send("other", one, partition=0) for one in values))
+        found = [progress async for progress in turns]
     assert sum(len(progress.rows) for progress in found) >= 2
     assert found[-1].end == "The tail stopped after 2 records."
