@@ -20,7 +20,7 @@ from .common import administer, bootstrap_server, command_config
 if TYPE_CHECKING:
     from ..admin.admin import Admin
 
-COMPLAINT = "Error while executing client metrics command"
+COMPLAINT = "Error while executing client metrics command "
 ACTIONS = ("alter", "delete", "describe", "list")
 OF_ALTER = ("generate_name", "interval", "match", "metrics")
 
@@ -112,13 +112,16 @@ async def _delete(admin: "Admin", flags: Mapping[str, Any]) -> None:
 
 
 async def _describe(admin: "Admin", flags: Mapping[str, Any]) -> None:
-    resources = [ConfigResource.client_metrics(flags["name"])]
-    if flags["name"] is None:
-        resources = await _subscriptions(admin)
+    resources, name = await _subscriptions(admin), flags["name"]
+    if name is not None:
+        resources = [each for each in resources if each.name == name]
+        if not resources:
+            text = f"The client metric resource {name} doesn't exist"
+            print(f"{text} and doesn't have dynamic config.")
     found = await admin.describe_configs(resources)
     for resource in resources:
         print(f"Client metrics configs for {resource.name} are:")
-        for key, entry in found[resource].items():
+        for key, entry in sorted(found[resource].items()):
             print(f"  {key}={entry.value}")
 
 

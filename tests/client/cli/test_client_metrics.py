@@ -44,12 +44,14 @@ def test_a_subscription_is_deleted(run: Run, cluster: FakeAdmin) -> None:
 def test_one_or_all_are_described(run: Run, cluster: FakeAdmin) -> None:
     of_app = (
         "Client metrics configs for app are:\n"
-        "  interval.ms=300000\n  metrics=a,b\n  match=client_id=x\n"
+        "  interval.ms=300000\n  match=client_id=x\n  metrics=a,b\n"
     )
-    of_all = "Client metrics configs for all are:\n  interval.ms=300000\n  metrics=*\n  match=\n"
+    of_all = "Client metrics configs for all are:\n  interval.ms=300000\n  match=\n  metrics=*\n"
     assert run(*AT, "--describe", "--name", "app") == (0, of_app, "")
     assert run(*AT, "--describe") == (0, of_all + of_app, "")
     assert run(*AT, "--list") == (0, "all\napp\n", "")
+    none = "The client metric resource x doesn't exist and doesn't have dynamic config.\n"
+    assert run(*AT, "--describe", "--name", "x") == (0, none, "")
 
 
 @pytest.mark.parametrize(
