@@ -270,7 +270,9 @@ def test_metrics_come_in_every_codec(codec: Codec) -> None:
         (b"metrics", Codec.NONE, ErrorCode.INVALID_RECORD),
     ],
 )
-def test_what_cannot_be_read_is_refused(metrics: bytes, codec: int, error: ErrorCode) -> None:
+def test_m_19_metrics_that_cannot_be_read_are_refused(
+    metrics: bytes, codec: int, error: ErrorCode
+) -> None:
     client = every_second()
     client.telemetry.max_bytes = 2000
     client.ask()
@@ -409,7 +411,7 @@ def test_growth_and_a_metric_that_is_named_like_ours_are_not_shown() -> None:
     assert found("kafka_client_info") == 1
 
 
-def test_no_label_of_a_client_breaks_a_scrape() -> None:
+def test_m_19_no_label_of_a_client_breaks_a_scrape() -> None:
     readings = Readings(100_000)
     odd = {"a.b": 'say "x"\n', "a-b": "2", "9": "\0", "__name__": "n", "client_id": "other"}
     take(readings, A, Sample("x", odd, 1, False, False), client_id="y" * 1000)
@@ -425,7 +427,7 @@ def test_no_label_of_a_client_breaks_a_scrape() -> None:
     assert shown(readings)("kafka_client_x", a='say "x"?') == 1
 
 
-def test_what_is_shown_is_bounded_and_the_oldest_push_gives_way() -> None:
+def test_m_19_what_is_shown_is_bounded_and_the_oldest_push_gives_way() -> None:
     readings = Readings(1000)
     ids = [bytes([number]) * 16 for number in range(20)]
     for instance_id in ids:

@@ -83,7 +83,7 @@ def test_a_point_without_a_value_is_no_sample() -> None:
         "half a point",
     ],
 )
-def test_other_bytes_are_an_error(data: bytes) -> None:
+def test_m_19_other_bytes_are_an_error(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match="OTLP"):
         read(data)
 
@@ -96,7 +96,7 @@ def test_reading_stops_at_the_bound_of_samples() -> None:
     assert read(otlp.metrics_data(otlp.gauge("g", *points)), samples_max=10).is_whole
 
 
-def test_reading_stops_at_the_bound_of_fields() -> None:
+def test_m_19_reading_stops_at_the_bound_of_fields() -> None:
     """A message of a million empty metrics is small, and would take long to read."""
     bomb = otlp.metrics_data(otlp.gauge("g", otlp.point(1)), *[b""] * 1000)
     found = read(bomb, fields_max=100)

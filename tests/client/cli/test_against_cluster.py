@@ -254,6 +254,22 @@ def test_what_a_broker_wrote_can_be_dumped(cluster: LocalCluster, minikafka: Min
         assert done.stdout.count("payload: payload ") == 2
 
 
+def test_client_metrics(minikafka: Minikafka) -> None:
+    made = ("client-metrics", "--alter", "--name", "app", "--interval", 60_000, "--metrics", "a,b")
+    assert minikafka(*made) == ("Altered client metrics config for app.\n", "")
+    _, err = minikafka("client-metrics", "--alter", "--name", "bad", "--interval", 5, code=1)
+    assert err.startswith("Error while executing client metrics command : ")
+    assert err.endswith("interval.ms=5: must be at least 100\n")
+    settings = "Client metrics configs for app are:\n  interval.ms=60000\n  match=\n  metrics=a,b\n"
+    shown = "  metrics=a,b sensitive=false synonyms={DYNAMIC_CLIENT_METRICS_CONFIG:metrics=a,b"
+    # A broker that is asked at once may not know of it yet.
+    for command in (("client-metrics",), ("configs", "--client-metrics", "app")):
+        expected = settings if command[0] == "client-metrics" else shown
+        assert any(expected in minikafka(*command, "--describe")[0] for _ in range(50))
+    deleted = minikafka("client-metrics", "--delete", "--name", "app")
+    assert deleted == ("Deleted client metrics config for app.\n", "")
+
+
 def test_a_killed_broker_leaves_the_isr(cluster: LocalCluster, minikafka: Minikafka) -> None:
     minikafka("topics", "--create", "--topic", "survivor", "--partitions", 3)
     minikafka("console-producer", "--topic", "survivor", feed=b"before\n")
