@@ -11,8 +11,12 @@ from enum import StrEnum
 from itertools import accumulate, chain, islice
 from typing import Final
 
-LINES_PER_SLICE: Final = 1_000
-"""The lines that are made before the caller may do other work: about 1 ms."""
+SLICE_US: Final = 2_000
+"""Microseconds after which the caller may do other work."""
+LINES_PER_SLICE: Final = 2_000
+"""The most lines of a slice; a connection that is slow to read holds one slice in memory."""
+LINES_AT_ONCE: Final = 250
+"""Lines from one look at the clock to the next."""
 
 _STEPS_BITS: Final = 3
 _STEPS: Final = 1 << _STEPS_BITS
@@ -42,9 +46,12 @@ class Family:
     kind: Kind
     help: str
     """One sentence, in one line."""
-    samples: Iterable[Sample]
+    samples: Iterable[Sample] = ()
     """The samples, iterated over once, in slices between which other work runs. An iterable over a
     collection that may change meanwhile must therefore use a copy of it."""
+    lines: Iterable[str] = ()
+    """Samples as they are written, without the name: labels, a space, the value, a line feed. They
+    are for families of thousands, are iterated over in the same way, and come after `samples`."""
 
 
 Collector = Callable[[], Iterable[Family]]
@@ -75,6 +82,11 @@ def gauge(name: str, help_text: str, samples: Iterable[Sample] | float) -> Famil
     if isinstance(samples, int | float):
         samples = (("", samples),)
     return Family(name, Kind.GAUGE, help_text, samples)
+
+
+def ready(name: str, help_text: str, lines: Iterable[str]) -> Family:
+    """Return a gauge whose samples are ready lines; see `Family.lines`."""
+    return Family(name, Kind.GAUGE, help_text, lines=lines)
 
 
 class Durations:
@@ -171,27 +183,36 @@ class Format(StrEnum):
     PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def write(families: Iterable[Family], text_format: Format) -> Iterator[bytes]:
-    """Write families in slices of about LINES_PER_SLICE lines.
+def write(
+    families: Iterable[Family], text_format: Format, now_us: Callable[[], int] = lambda: 0
+) -> Iterator[bytes]:
+    """Write families in slices, between which a caller on an event loop lets other tasks run.
 
-    A caller on an event loop lets other tasks run between the slices.
+    A slice ends after SLICE_US by the clock `now_us`, and after LINES_PER_SLICE lines.
     """
     is_open_metrics = text_format is Format.OPEN_METRICS
     parts: list[str] = []
-    lines = 0
+    count, until_us = 0, now_us() + SLICE_US
     for family in families:
         sample_name = f"{family.name}_total" if family.kind is Kind.COUNTER else family.name
         name = family.name if is_open_metrics else sample_name
         parts.append(f"# HELP {name} {family.help}\n# TYPE {name} {family.kind}\n")
-        samples = iter(family.samples)
-        while some := [f"{tail} {value}\n" for tail, value in islice(samples, LINES_PER_SLICE)]:
+        for lines in _some_at_once(family):
             # Joining by the name is quicker than writing it into each line.
-            parts += sample_name, sample_name.join(some)
-            lines += len(some)
-            if lines >= LINES_PER_SLICE:
+            parts += sample_name, sample_name.join(lines)
+            count += len(lines)
+            if count >= LINES_PER_SLICE or now_us() >= until_us:
                 yield "".join(parts).encode()
                 parts.clear()
-                lines = 0
+                count, until_us = 0, now_us() + SLICE_US
     if is_open_metrics:
         parts.append("# EOF\n")
     yield "".join(parts).encode()
+
+
+def _some_at_once(family: Family) -> Iterator[list[str]]:
+    samples, ready_lines = iter(family.samples), iter(family.lines)
+    while some := [f"{tail} {value}\n" for tail, value in islice(samples, LINES_AT_ONCE)]:
+        yield some
+    while some := list(islice(ready_lines, LINES_AT_ONCE)):
+        yield some

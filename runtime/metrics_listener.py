@@ -142,7 +142,7 @@ class MetricsListener:
         if not visit.wants_body:
             return await visit.finish()
         families = chain.from_iterable(collect() for collect in self._collectors)
-        slices = write(families, text_format)
+        slices = write(families, text_format, self._runtime.monotonic_us)
         while (lines := await self._next(slices)) is not None:
             await visit.send(lines)
         await visit.finish()

@@ -51,7 +51,7 @@ class Segments(list[Segment]):
     @property
     def size_bytes(self) -> int:
         """Bytes of batches in all segments."""
-        return sum(segment.size for segment in self)
+        return sum([segment.size for segment in self])
 
     def holding(self, offset: int) -> Segment:
         """Return the segment that holds `offset`, which must be in the log."""

@@ -9,6 +9,7 @@ from ...protocol.errors import ErrorCode
 from ...runtime.metrics import Family, gauge, labels
 from ..partition.partition import Partition
 from ..replica.leader import LeaderReplica
+from .standing import Standing
 
 _COUNTS = "kafka_server_replicamanager_"
 
@@ -40,35 +41,38 @@ class Census:
         self.followers: dict[int, Behind] = {}
 
     def count(self, partition: Partition) -> None:
-        """Count one replica of this broker."""
+        """Count one replica of this broker, whether it leads or not."""
         if partition.offline_because:
             # Only replicas whose disk has failed count as offline, not deleted ones.
             self.offline += partition.offline_because is ErrorCode.KAFKA_STORAGE_ERROR
             return
         self.online += 1
         self.producer_ids += len(partition.log.producers)
-        leader = partition.leader
-        if leader is not None:
-            self._count_led(leader, partition.log.log_start_offset)
 
-    def _count_led(self, leader: LeaderReplica, start: int) -> None:
-        metadata = leader.metadata
-        in_sync, least = len(metadata.isr), leader.min_isr
+    def count_led(self, leader: LeaderReplica, standing: Standing, start: int) -> None:
+        """Count a partition that this broker leads, and the lag of its followers.
+
+        `start` is the first offset of the log.
+        """
         self.led += 1
-        self.under_replicated += is_under_replicated(leader)
-        self.under_min_isr += in_sync < least
-        self.at_min_isr += in_sync == least
-        self.reassigning += bool(metadata.adding)
-        end = leader.log_end_offset
+        if not standing.is_ordinary:
+            self.under_replicated += standing.is_under_replicated
+            self.under_min_isr += standing.is_under_min_isr
+            self.at_min_isr += standing.is_at_min_isr
+            self.reassigning += standing.is_reassigning
+        end, followers = leader.log_end_offset, self.followers
         for follower, progress in leader.followers.items():
-            behind = self.followers.get(follower)
-            if behind is None:
-                behind = self.followers[follower] = Behind()
-            if progress.held_offset < end:
-                missing = end - max(progress.held_offset, start)
+            if follower not in followers:
+                followers[follower] = Behind()
+            held = progress.held_offset
+            if held < end:
+                behind = followers[follower]
+                missing = end - (held if held > start else start)
+                if missing > behind.records:
+                    behind.records = missing
                 late_ms = self._now_ms - progress.caught_up_at_ms
-                behind.records = max(behind.records, missing)
-                behind.milliseconds = max(behind.milliseconds, late_ms)
+                if late_ms > behind.milliseconds:
+                    behind.milliseconds = late_ms
 
     def families(self) -> Iterator[Family]:
         """Yield the counts as metrics, after the walk."""
@@ -119,9 +123,3 @@ class Census:
             "Milliseconds since a follower was caught up, in the partition that waits longest.",
             [(labels(follower=each), behind.milliseconds) for each, behind in followers],
         )
-
-
-def is_under_replicated(leader: LeaderReplica) -> bool:
-    """Return True if the ISR is smaller than the replicas without those being added."""
-    metadata = leader.metadata
-    return len(metadata.isr) < len(metadata.replicas) - len(metadata.adding)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from ...runtime.errors import LogDirectoryFailed
-from ...runtime.metrics import Family, gauge, labels, summary
+from ...runtime.metrics import Family, gauge, labels, ready, summary
 from ...runtime.runtime import Runtime
 from ..partition.log_store import LogStore
 from .labelled import Labelled, Row, keep
@@ -23,26 +23,26 @@ class LogMetrics:
     def __call__(self) -> Iterator[Family]:
         """Yield the metrics of one scrape; logs on a failed disk are left out."""
         rows: list[Row] = []
-        online = ((tail, each) for tail, each in self._labelled if not each.offline_because)
-        yield gauge(
+        online = (row for row in self._labelled if not row.partition.offline_because)
+        yield ready(
             _OF_LOG + "logendoffset",
             "Offset that the replica's next record will get.",
-            ((tail, partition.log.log_end_offset) for tail, partition in keep(online, rows)),
+            (f"{row.tail} {row.partition.log.log_end_offset}\n" for row in keep(online, rows)),
         )
-        yield gauge(
+        yield ready(
             _OF_LOG + "logstartoffset",
             "First offset of the replica that can be read.",
-            ((tail, partition.log.log_start_offset) for tail, partition in rows),
+            (row.line(row.partition.log.log_start_offset) for row in rows),
         )
-        yield gauge(
+        yield ready(
             _OF_LOG + "size",
             "Bytes of batches in all segments.",
-            ((tail, partition.log.size_bytes) for tail, partition in rows),
+            (f"{row.tail} {row.partition.log.size_bytes}\n" for row in rows),
         )
-        yield gauge(
+        yield ready(
             _OF_LOG + "numlogsegments",
             "Segments of the log; 0 before the first append.",
-            ((tail, len(partition.log.segments)) for tail, partition in rows),
+            (row.line(len(row.partition.log.segments)) for row in rows),
         )
         yield gauge(
             "kafka_log_logmanager_offlinelogdirectorycount",

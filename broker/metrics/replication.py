@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from ...runtime.metrics import Family, Sample, counter, gauge, labels
-from ..partition.partition import Partition
+from ...runtime.metrics import Family, counter, gauge, labels, ready
 from ..replication.isr_proposals import IsrProposals
 from .labelled import Labelled
 
@@ -20,7 +19,7 @@ class ReplicationMetrics:
     def __call__(self) -> Iterator[Family]:
         """Yield the metrics of one scrape."""
         lags = _Lags()
-        yield gauge(
+        yield ready(
             "kafka_server_fetcherlagmetrics_consumerlag",
             "Offsets that a replica of this broker lacks to the leader's high watermark.",
             lags.of(self._labelled),
@@ -49,16 +48,11 @@ class _Lags:
     def __init__(self) -> None:
         self.greatest = 0
 
-    def of(self, labelled: Labelled) -> Iterator[Sample]:
-        for tail, partition in labelled:
+    def of(self, labelled: Labelled) -> Iterator[str]:
+        for row in labelled:
+            partition = row.partition
             if partition.follower is not None:
-                lag = _lag(partition)
+                known = partition.follower.leader_high_watermark
+                lag = max(0, known - partition.log.log_end_offset)
                 self.greatest = max(self.greatest, lag)
-                yield tail, lag
-
-
-def _lag(partition: Partition) -> int:
-    follower = partition.follower
-    if follower is None:
-        return 0
-    return max(0, follower.leader_high_watermark - partition.log.log_end_offset)
+                yield row.line(lag)

@@ -48,7 +48,7 @@ class TrafficMetrics:
 
     def __call__(self) -> Iterator[Family]:
         """Yield the metrics of one scrape; topics that left this broker stay in the totals."""
-        here = dict.fromkeys(partition.topic for _, partition in self._labelled)
+        here = dict.fromkeys([row.partition.topic for row in self._labelled])
         topics = [(of_topic(name), counts) for name, counts in self._traffic.keep(here)]
         for name, count, help_text in _NAMES:
             value = attrgetter(count)

@@ -235,12 +235,28 @@ async def test_accepted_and_refused_changes_of_an_isr_are_counted(told: Told) ->
 async def test_a_topic_named_anew_brings_new_labels_and_forgets_the_old(told: Told) -> None:
     labelled = Labelled(told.partitions)
     await told.give(LED, LED)
-    before = [tail for tail, _ in labelled]
+    before = list(labelled)
     assert len(before) == len(told.partitions)
+    assert all(one is other for one, other in zip(before, labelled, strict=True))
     await told.forget_topic()
-    after = [tail for tail, _ in labelled]
-    assert [tail for tail in before if "orders" not in tail] == after
-    assert len(labelled._tails) == len(after) < len(before)
+    after = list(labelled)
+    assert [row for row in before if "orders" not in row.tail] == after
+    assert len(labelled._rows) == len(after) < len(before)
+
+
+async def test_lines_about_replicas_are_kept_until_the_metadata_changes(told: Told) -> None:
+    await told.give(LED)
+    (row,) = [each for each in Labelled(told.partitions) if each.partition is told[0]]
+    leader = told[0].leader
+    assert leader is not None
+    first = row.standing(leader)
+    assert row.standing(leader) is first
+    assert not first.is_under_replicated
+    await told.change(state(ME, isr=(ME,), partition_epoch=2))
+    second = row.standing(leader)
+    assert second is not first
+    assert second.is_under_replicated
+    assert second.lines[3] == f"{row.tail} 1\n"
 
 
 async def test_settings_of_a_topic_move_its_minimum(told: Told) -> None:

@@ -16,6 +16,7 @@ from minikafka.runtime.metrics import (
     counter,
     gauge,
     labels,
+    ready,
     summary,
     write,
 )
@@ -82,7 +83,23 @@ def test_both_formats_are_read_by_the_parsers_of_prometheus() -> None:
 
 def test_a_large_family_is_written_in_slices() -> None:
     samples = [(labels(partition=p), p) for p in range(4_500)]
-    slices = list(write([gauge("log_end", "Offsets.", samples)], Format.OPEN_METRICS))
-    assert len(slices) == 5
-    assert max(piece.count(b"\n") for piece in slices) <= metrics.LINES_PER_SLICE + 2
-    assert b"".join(slices).count(b"\nlog_end{") == 4_500
+    ready_lines = [f"{tail} {value}\n" for tail, value in samples]
+    for family in (gauge("log_end", "Offsets.", samples), ready("log_end", "Ends.", ready_lines)):
+        slices = list(write([family], Format.OPEN_METRICS))
+        assert len(slices) == 3
+        assert max(piece.count(b"\n") for piece in slices) <= metrics.LINES_PER_SLICE + 2
+        assert b"".join(slices).count(b"\nlog_end{") == 4_500
+        assert b'\nlog_end{partition="4499"} 4499\n' in slices[-1]
+
+
+def test_a_slice_ends_when_its_time_is_over() -> None:
+    now_us = 0
+
+    def slow() -> Iterator[str]:
+        nonlocal now_us
+        for partition in range(4 * metrics.LINES_AT_ONCE):
+            now_us += metrics.SLICE_US // metrics.LINES_AT_ONCE
+            yield f"{labels(partition=partition)} 0\n"
+
+    slices = list(write([ready("slow", "Slow.", slow())], Format.OPEN_METRICS, lambda: now_us))
+    assert [piece.count(b"slow{") for piece in slices] == [metrics.LINES_AT_ONCE] * 4 + [0]

@@ -61,6 +61,8 @@ class Scrapes:
                     is_count = family.kind is Kind.COUNTER or tail.startswith(("_count", "_sum"))
                     if is_count:
                         yield f"{family.name}{tail}", value
+                for line in family.lines:
+                    float(line.rpartition(" ")[2])
 
 
 def _of_broker(broker: Broker) -> tuple[Collector, ...]:

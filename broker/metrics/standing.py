@@ -1,0 +1,58 @@
+"""The lines about the replicas of a led partition, kept until its metadata changes.
+
+Pure.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from ..replica.leader import LeaderReplica
+
+_OF_PARTITION: Final = "kafka_topic_partition_"
+_OF_CLUSTER: Final = "kafka_cluster_partition_"
+FACTS: Final = (
+    (_OF_PARTITION + "leader", "Id of the leader."),
+    (_OF_PARTITION + "leader_is_preferred", "1 if the preferred replica leads."),
+    (_OF_PARTITION + "replicas", "Number of replicas of the partition."),
+    (_OF_PARTITION + "in_sync_replica", "Number of replicas in sync."),
+    (_OF_PARTITION + "under_replicated_partition", "1 if a replica is not in sync."),
+    (_OF_CLUSTER + "underminisr", "1 if the ISR is smaller than min.insync.replicas."),
+    (_OF_CLUSTER + "atminisr", "1 if the ISR has exactly min.insync.replicas members."),
+)
+"""The metrics of `Standing.lines`, in order."""
+
+
+class Standing:
+    """The replicas of a partition that this broker leads, by its newest metadata."""
+
+    __slots__ = (
+        "is_at_min_isr",
+        "is_ordinary",
+        "is_reassigning",
+        "is_under_min_isr",
+        "is_under_replicated",
+        "lines",
+        "metadata",
+    )
+
+    def __init__(self, leader: LeaderReplica, line: Callable[[int], str]) -> None:
+        """`line` returns the end of a line with a value, with the labels of the partition."""
+        self.metadata = metadata = leader.metadata
+        in_sync, least = len(metadata.isr), leader.min_isr
+        self.is_under_replicated = in_sync < len(metadata.replicas) - len(metadata.adding)
+        self.is_under_min_isr = in_sync < least
+        self.is_at_min_isr = in_sync == least
+        self.is_reassigning = bool(metadata.adding)
+        self.is_ordinary = least < in_sync == len(metadata.replicas) and not metadata.adding
+        """True if nothing of this is so: then there is nothing to count."""
+        values = (
+            leader.broker_id,
+            metadata.replicas[0] == leader.broker_id,
+            len(metadata.replicas),
+            in_sync,
+            self.is_under_replicated,
+            self.is_under_min_isr,
+            self.is_at_min_isr,
+        )
+        self.lines = tuple([line(value) for value in values])
+        """The ends of the lines of FACTS, without the names."""
