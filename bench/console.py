@@ -43,6 +43,10 @@ BATCH_BYTES: Final = 250_000
 FILTERS: Final = ("nowhere", "$.to == nowhere")
 TICK_SECONDS: Final = 0.005
 TARGET_MS: Final = 200.0
+WIDE: Final = "wide"
+"""A topic with as many partitions as there are topics."""
+EVERYTHING: Final = "a-mirror"
+"""A group that reads every partition of the other topics."""
 PAGES: Final = (
     "/",
     "/brokers",
@@ -53,9 +57,11 @@ PAGES: Final = (
     "/topics/t-500",
     "/topics/t-500/3",
     "/topics/t-500/messages",
+    f"/topics/{WIDE}",
     "/groups",
     "/groups?page=10",
     "/groups/g-250",
+    f"/groups/{EVERYTHING}",
     "/reset/g-250",
     "/transactions",
     "/configs",
@@ -63,6 +69,7 @@ PAGES: Final = (
     "/quorum",
     "/reassignments",
     "/reassignments?topic=t-500&brokers=1,2,3",
+    f"/reassignments?topic={WIDE}&brokers=1,2,3",
     "/do/create-topic",
 )
 WATCHED: Final = ("/", "/topics", "/groups", "/topics/t-500", "/topics/t-500/3")
@@ -139,6 +146,14 @@ async def _fill(bootstrap: str) -> None:
             await admin.create_topics(
                 [NewTopic(f"t-{n}", PARTITIONS, 3) for n in range(first, first + AT_ONCE)]
             )
+        await admin.create_topics([NewTopic(WIDE, TOPICS, 3)])
+        for first in range(0, TOPICS, AT_ONCE):
+            everything = {
+                TopicPartition(f"t-{n}", index): 0
+                for n in range(first, first + AT_ONCE)
+                for index in range(PARTITIONS)
+            }
+            await admin.alter_group_offsets(EVERYTHING, everything)
         for first in range(0, GROUPS, AT_ONCE):
             await asyncio.gather(
                 *(

@@ -18,14 +18,13 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ...protocol.types import TopicPartition
-from ..errors import AdminError
 from ..net.connection import KafkaConnection
 from ..outcomes import error_of, raise_for
 from ..partitions import values_by_topic
 from .asking import Asking
 from .group_offsets import list_group_offsets
 from .lag_types import PartitionLag
-from .topics import describe_topics
+from .topics import describe_by_metadata
 
 Lags = dict[TopicPartition, PartitionLag | ApiError]
 
@@ -76,18 +75,15 @@ async def describe_lag(
 async def _leaders(
     asking: Asking, topics: list[str]
 ) -> tuple[dict[TopicPartition, int], dict[str, ApiError]]:
-    """Return each partition's leader (-1 if it has none), and the errors by topic."""
+    """Return each partition's leader (-1 if it has none), and the errors of other topics."""
+    leaders: dict[TopicPartition, int] = {}
     refused: dict[str, ApiError] = {}
-    try:
-        described = await describe_topics(asking, topics)
-    except AdminError as error:
-        refused = error.errors
-        described = await describe_topics(asking, [name for name in topics if name not in refused])
-    leaders = {
-        TopicPartition(name, each.partition): each.leader_id
-        for name, topic in described.items()
-        for each in topic.partitions
-    }
+    for name, found in (await asking.outcomes(topics, describe_by_metadata)).items():
+        if isinstance(found, ApiError):
+            refused[name] = found
+            continue
+        for each in found.partitions:
+            leaders[TopicPartition(name, each.partition)] = each.leader_id
     return leaders, refused
 
 

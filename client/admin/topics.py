@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ...protocol.api import ApiKey
+from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -45,6 +46,8 @@ from .topic_types import (
 )
 
 BY_ID_VERSION: Final = 6
+MOST_NAMED: Final = 500
+"""Topics that are named; for more, all are asked for: that answer our brokers keep, others not."""
 
 
 async def create_topics(
@@ -163,14 +166,19 @@ async def describe_topics(
     async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[TopicDescription]:
         if connection.versions.supports(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
             return await _describe_by_page(connection, names)
-        return await _describe_by_metadata(connection, names)
+        return await describe_by_metadata(connection, names)
 
     return await asking.each(list(dict.fromkeys(names)), ask)
 
 
-async def _describe_by_metadata(
+async def describe_by_metadata(
     connection: KafkaConnection, names: list[str]
 ) -> Outcomes[TopicDescription]:
+    """Ask one broker for topics without eligible leader replicas; it costs less than with them."""
+    if len(names) > MOST_NAMED:
+        every = _described(await _metadata_of_all(connection))
+        missing = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return {name: every.get(name, missing) for name in names}
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in names],
         allow_auto_topic_creation=False,

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from minikafka.aio import Admin, TopicPartition
+from minikafka.client.admin import topics
 from minikafka.client.admin.lag_types import PartitionLag
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ApiError, ErrorCode
@@ -68,6 +69,22 @@ async def test_each_leader_is_asked_in_requests_of_a_bounded_size(
     assert list(found) == list(offsets)
     assert found[A0] == PartitionLag(0, 100, 90, 0, 0, 0.0, True)
     assert found[A1] == PartitionLag(1, 100, 90, 7, 70, None, True), "records without timestamps"
+
+
+async def test_of_many_topics_the_leaders_come_with_the_answer_about_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(topics, "MOST_NAMED", 1)
+    async with FakeCluster(2) as cluster, Admin(cluster.bootstrap) as admin:
+        cluster.create("a", 2)
+        cluster.create("not asked for")
+        found = await admin.describe_lag({A0: 0, A1: 0, B0: 0})
+    assert list(found) == [A0, A1, B0]
+    assert [code_of(one) for one in found.values()] == [
+        None,
+        None,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
 
 
 async def test_a_leader_that_is_not_there_keeps_nothing_from_the_others() -> None:

@@ -258,16 +258,14 @@ def questions_about(
     readers: Iterable[Mapping[TopicPartition, int]],
 ) -> list[dict[TopicPartition, int]]:
     """Split the readers' offsets into the fewest requests that each name a partition only once."""
-    distinct: dict[TopicPartition, dict[int, None]] = {}
+    questions: list[dict[TopicPartition, int]] = []
     for offsets in readers:
         for where, offset in offsets.items():
-            distinct.setdefault(where, {})[offset] = None
-    questions: list[dict[TopicPartition, int]] = []
-    for where, offsets_of_it in distinct.items():
-        for number, offset in enumerate(offsets_of_it):
-            if number == len(questions):
-                questions.append({})
-            questions[number][where] = offset
+            for question in questions:
+                if question.setdefault(where, offset) == offset:
+                    break
+            else:
+                questions.append({where: offset})
     return questions
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import Final
 
 from ....client.admin.group_types import GroupDescription, GroupListing, GroupMember
@@ -154,32 +155,33 @@ def group_of(group: GroupDescription | GroupListing, lags: Lags) -> GroupView:
         )
         group = GroupDescription(group.group_id, group.state, group.protocol_type, "", (), -1)
     owners = {where: member for member in group.members for where in member.assignment}
-    rows = []
-    for where in {**dict.fromkeys(lags), **dict.fromkeys(owners)}:
-        one = lags.get(where)
-        known = one if isinstance(one, PartitionLag) else None
-        owner = owners.get(where)
-        rows.append(
-            OffsetRow(
-                where,
-                known.committed_offset if known else None,
-                known.high_watermark if known else None,
-                lag_of(one),
-                str(one) if isinstance(one, ApiError) else "",
-                f"{owner.client_id} at {owner.host}" if owner else "",
-            )
-        )
-    rows.sort(key=lambda row: (-(row.lag.records or 0), row.where))
-    total = lag_in_all(row.lag for row in rows)
+    every = {
+        where: lag_of(lags.get(where)) for where in {**dict.fromkeys(lags), **dict.fromkeys(owners)}
+    }
+    shown = nsmallest(MOST_OFFSETS, every, lambda where: (-(every[where].records or 0), where))
     return GroupView(
         group,
-        lag_of(None) if unknown and not lags else total,
-        tuple(rows[:MOST_OFFSETS]),
-        len(rows),
+        lag_of(None) if unknown and not lags else lag_in_all(every.values()),
+        tuple(_offset_row(where, lags.get(where), owners.get(where)) for where in shown),
+        len(every),
         group.members[:MOST_MEMBERS],
         len(group.members),
         counts_offsets(lags),
         unknown,
+    )
+
+
+def _offset_row(
+    where: TopicPartition, one: PartitionLag | ApiError | None, owner: GroupMember | None
+) -> OffsetRow:
+    known = one if isinstance(one, PartitionLag) else None
+    return OffsetRow(
+        where,
+        known.committed_offset if known else None,
+        known.high_watermark if known else None,
+        lag_of(one),
+        str(one) if isinstance(one, ApiError) else "",
+        f"{owner.client_id} at {owner.host}" if owner else "",
     )
 
 
