@@ -100,7 +100,7 @@ async def test_a_consumer_says_whose_member_it_is(monkeypatch: pytest.MonkeyPatc
                 await consumer.poll(100)
             (name,) = group.members
             await two_pushes((cluster, telemetry))
-    _, pushed = telemetry.pushes[-2]
+            _, pushed = telemetry.pushes[-1]
     assert pushed.resource == {"client_rack": "r1", "group_id": "g", "group_member_id": name}
     assert values(pushed)["consumer.coordinator.assigned.partitions"] == 1
 
