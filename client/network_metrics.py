@@ -46,7 +46,7 @@ class NetworkMetrics:
         broker.connection_count += 1
 
     def on_closed(self, address: str) -> None:
-        """Count the end of a connection; with its last one a broker's latency is forgotten."""
+        """Count the end of a connection; after a broker's last one, forget the broker's latency."""
         self._closed.record(1, self._clock_ms())
         broker = self._brokers[address]
         broker.connection_count -= 1

@@ -1,6 +1,6 @@
-"""Keeps daemons running in the foreground of a terminal: signals, deaths, restarts, the end.
+"""Watches daemons that run: restarts those that die, if asked to, and stops all at a signal.
 
-Standard error carries what is said of them; standard output belongs to the command.
+Messages about the daemons go to standard error; standard output belongs to the command.
 """
 
 import signal
@@ -29,7 +29,7 @@ class Running(Protocol):
 
     @property
     def pids(self) -> Mapping[str, int]:
-        """Process ids of those that run."""
+        """The process ids of the daemons that run, by name."""
 
     def exits(self, timeout_seconds: float) -> Sequence[Exited]:
         """Wait until a daemon ends; return those that ended, or nothing after the timeout."""
@@ -38,14 +38,17 @@ class Running(Protocol):
         """Return the last line that the daemon logged."""
 
     def restart(self, node: str, *, wait: bool) -> int:
-        """Start one that ended and return its process id."""
+        """Start a daemon that has ended, and return its process id."""
 
     def stop(self, timeout_seconds: float) -> list[str]:
-        """Stop all of them and return the names of those that had to be killed."""
+        """Stop all daemons, and return the names of those that had to be killed."""
 
 
 def run(command: str, running: Running, go: Callable[[], NoReturn]) -> int:
-    """Start and supervise by `go` until a signal or a failure, stop all, return the exit code."""
+    """Call `go` to start and watch daemons, until a signal or an error; then stop all.
+
+    Return the exit code.
+    """
     _stop_on_signals()
     code = 0
     try:
@@ -62,7 +65,7 @@ def run(command: str, running: Running, go: Callable[[], NoReturn]) -> int:
 
 
 def supervise(running: Running, *, restart: bool) -> NoReturn:
-    """Report each death, and bring the daemon back if `restart`, but not to the same mistake."""
+    """Report each death; if `restart`, start the daemon again unless its configuration is wrong."""
     due: dict[str, float] = {}
     while True:
         now = time.monotonic()
@@ -84,7 +87,7 @@ def supervise(running: Running, *, restart: bool) -> NoReturn:
 
 
 def _stop(running: Running, *, quiet: bool) -> int:
-    """Stop in order and return the exit code; the next signal stops at once."""
+    """Stop all daemons and return the exit code; another signal kills them."""
     _stop_on_signals()
     try:
         if running.pids and not quiet:

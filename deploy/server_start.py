@@ -24,8 +24,8 @@ LOGS: Final = "logs"
 def server_start(daemon: bool, properties: Path, override: tuple[str, ...]) -> None:
     """Start a broker, or a controller if the file says process.roles=controller.
 
-    It is `minikafka-broker` or `minikafka-controller`, whichever the file is for. In the background
-    it outlives the terminal, and writes its log to ROLE-ID.out in the directory that the
+    Runs `minikafka-broker` or `minikafka-controller`, whichever the file is for. In the background
+    the daemon outlives the terminal, and writes its log to ROLE-ID.out in the directory that the
     environment variable LOG_DIR names, by default `logs`; a wrong configuration is reported here.
 
     \b

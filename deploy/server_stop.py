@@ -34,8 +34,9 @@ class Server:
 def server_stop(process_role: str | None, node_id: int | None) -> None:
     """Send SIGTERM to the daemons of this machine and user, which then stop cleanly by themselves.
 
-    Those that `minikafka up` and `minikafka host` keep running are theirs to stop. The environment
-    variable SIGNAL names another signal. The exit code is 1 if there was none to stop.
+    Daemons that `minikafka up` or `minikafka host` started are left alone; stop these commands
+    instead. The environment variable SIGNAL names another signal. The exit code is 1 if there was
+    none to stop.
 
     \b
     minikafka server-stop

@@ -15,8 +15,8 @@ SMALLEST_BUFFER: Final = 16 * 1024
 BATCHING_BUFFER: Final = 256 * 1024
 """Bytes to which the buffer grows for many small frames; only a large frame makes it larger."""
 EXACT_READ: Final = 64 * 1024
-"""If a frame still lacks so many bytes, the buffer is filled exactly to the frame's end, so that
-the next frame starts at the buffer's front."""
+"""If a frame still lacks this many bytes or more, the buffer is filled exactly to the frame's end,
+so that the next frame starts at the buffer's front."""
 READS_BEFORE_SHRINKING: Final = 256
 KEPT_FOR_REUSE: Final = 3
 """The number of buffers given away by `keep` that may be used again."""

@@ -167,7 +167,7 @@ class _Reader:
         return found
 
     def _attribute(self, view: memoryview) -> tuple[str | None, str | None]:
-        """Return key and value; a list or a map counts as empty, None is what is too long."""
+        """Return key and value: an empty text for a list or a map, None for a text too long."""
         key: str | None = ""
         value: str | None = ""
         for tag, part in self._fields(view):

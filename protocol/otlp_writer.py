@@ -25,7 +25,7 @@ def metrics_data(resource: Mapping[str, str], scope: tuple[str, str], metrics: b
 def metric(name: str, unit: str, point: bytes, *, is_total: bool, is_delta: bool) -> bytes:
     """Write a metric of one `point`: a monotonic sum if `is_total`, else a gauge.
 
-    `is_delta` says that a sum is what was added since the start time of its point.
+    With `is_delta` a sum is the increase since the start time of its point.
     """
     named = _part(1, name.encode()) + _part(3, unit.encode())
     if not is_total:

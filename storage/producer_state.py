@@ -364,7 +364,7 @@ class ProducerState:
             self.unsettled = None
 
     def came_from_snapshot(self, end_offset: int) -> None:
-        """Note that the state is a snapshot's of `end_offset`; no earlier marker can be undone."""
+        """Note that a snapshot of `end_offset` was read: no marker before it can be undone."""
         if any(producer.coordinator_epoch >= 0 for producer in self._producers.values()):
             self._settled = end_offset - 1
 

@@ -126,7 +126,7 @@ async def warm(segment: "Segment", offset: int, max_bytes: int) -> None:
 
 
 def _bound(segment: "Segment", up_to: int) -> tuple[int, bool]:
-    """Return where all batches below `up_to` end, or a later place; True if it is exact."""
+    """Return the position where the batches below `up_to` end, or a later one; True if exact."""
     if up_to >= segment.next_offset:
         return segment.size, True
     position = segment.hints.get(up_to)

@@ -29,7 +29,7 @@ class RecoveryPoints:
         self._prepared: Points = {}
         """The offsets that are being written to a new file, which will replace the old one."""
         self._lies = 0
-        """The number of times that the file was lowered: a write that finds it changed begins
+        """The number of times that the file was lowered: a write during which it changes begins
         again."""
         self._writing = asyncio.Lock()
 

@@ -68,7 +68,7 @@ class Caps(NamedTuple):
 
 
 class Load:
-    """Accounts and limits of the memory that connections hold.
+    """Counts the memory that connections hold, and limits it.
 
     `later(delay_ms, call)` schedules `call` after `delay_ms`.
     """

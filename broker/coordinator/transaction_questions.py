@@ -1,9 +1,9 @@
 """Verifies partitions of transactions with their coordinators, for partition leaders (KIP-890).
 
-A leader asks, before a transaction begins in its partition, whether the partition was added to it;
-for producers that do not add partitions themselves, the question adds the partition. If this broker
-is the coordinator, it answers itself. Any other broker is sent one request at a time, with all
-questions that came up meanwhile. The leader decides what to do with the answer.
+A leader asks, before a transaction begins in its partition, whether the partition was added to the
+transaction; for producers that do not add partitions themselves, the question adds the partition.
+If this broker is the coordinator, it answers itself. Any other broker is sent one request at a
+time, with all questions that came up meanwhile. The leader decides what to do with the answer.
 """
 
 import asyncio

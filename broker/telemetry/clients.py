@@ -166,9 +166,9 @@ class ClientTelemetry:
                 del self._instances[instance_id]
 
     def _instance(self, instance_id: bytes, client: Client, now_ms: int) -> Instance:
-        """Return the state of an instance; new state if it is unknown or is asked for other things.
+        """Return an instance's state: a new one if it is unknown or other metrics are wanted.
 
-        The instance becomes the last of the order in which instances are forgotten.
+        The instance moves to the end of the order in which instances are forgotten.
         """
         found = self._instances.pop(instance_id, None)
         if found is not None and now_ms - found.seen_ms >= found.silent_ms:

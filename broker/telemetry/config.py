@@ -5,12 +5,14 @@ from typing import Final
 from ...runtime.config import MiB, config_table, setting
 
 CLIENTS_MAX: Final = 16_384
-"""The most instances that are remembered, as in Kafka. Beyond it the one that was silent longest is
-forgotten. If it comes back it counts as new, so it is not throttled once."""
+"""The most instances that are remembered, as in Kafka. Beyond this number the instance that was
+silent longest is forgotten. If it comes back, it counts as new, so its first request is never
+throttled."""
 SAMPLES_PER_CLIENT_MAX: Final = 1_000
 """The most samples of one client that are shown. Reading so many takes about 10 ms."""
 SHOWN_LENGTH_MAX: Final = 8 * MiB
-"""The most characters of names and labels that are shown of all clients: about 60,000 lines."""
+"""The most characters of names and labels that are shown for all clients together: about 60,000
+lines."""
 FIELDS_MAX: Final = 30_000
 """The most protobuf fields that are read of one push. One sample has about 15 fields."""
 SILENT_MS: Final = 60_000

@@ -45,7 +45,7 @@ class Subscription(NamedTuple):
 
 
 class Subscriptions:
-    """All subscriptions of one state of the metadata."""
+    """All subscriptions in the cluster's metadata at one moment."""
 
     def __init__(self, configs: Mapping[ConfigResource, Mapping[str, str]]) -> None:
         self.unread: list[str] = []

@@ -36,8 +36,8 @@ async def read_replicas(
 
     `replicas` maps each partition to the brokers to ask. All are asked at the same time; each waits
     up to `max_wait_ms` for a first batch, and returns at most `max_bytes` of a partition and 64 MiB
-    of all, in the order of `offsets`. A replica has an error instead of data as in
-    `describe_replicas`.
+    of all, in the order of `offsets`. As in `describe_replicas`, a replica that cannot be read has
+    an error instead of data.
     """
     of_broker: dict[int, dict[TopicPartition, int]] = {}
     for partition, offset in offsets.items():

@@ -1,4 +1,4 @@
-"""Compares the replicas of partitions batch by batch: offsets, checksums, and how far they are.
+"""Compares the replicas of partitions batch by batch: their offsets, checksums and ends.
 
 Pure: takes what was read of replicas, and returns sentences about what differs.
 """
@@ -38,7 +38,7 @@ class Comparison:
         self.offsets = dict(offsets)
 
     def compare(self, partition: TopicPartition, reads: Reads) -> list[Difference]:
-        """Compare the replicas up to the end of the shortest one, and go on behind it next time.
+        """Compare the replicas up to the end of the shortest one; the next call continues there.
 
         Replicas that could not be read have no data, so that the partition makes no progress.
         """

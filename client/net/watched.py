@@ -17,7 +17,7 @@ long."""
 
 
 class WatchedConnection(KafkaConnection):
-    """A connection that closes itself one to two times `patience_ms` after the last byte."""
+    """A connection that closes itself when nothing has come for once to twice `patience_ms`."""
 
     patience_ms = SILENCE_MS
 

@@ -32,7 +32,7 @@ class Intake:
         """`refusal` returns why a started producer may not send now, or None if it may."""
         self.accumulator = Accumulator(config, runtime.rng, self._on_released)
         self.is_usable = False
-        """True while `accept` may skip `check_usable` as long as there is room, to save time."""
+        """True while `accept`, to save time, calls `check_usable` only if there is no room."""
         self.is_closed = False
         self.wake: Callable[[], None] | None = None
         """Makes the sender look for batches to send; None before the producer is started."""

@@ -76,7 +76,7 @@ class ProducerMetrics:
 
     @contextmanager
     def waiting_for_room(self) -> Iterator[None]:
-        """Count a call that waits for room in buffer_memory, and its time, during the block."""
+        """Count a call that waits for room in buffer_memory in a `with` block, and its time."""
         self.waiting_count += 1
         try:
             with self.spent.counted(BUFFER_WAIT):

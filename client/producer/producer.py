@@ -89,7 +89,7 @@ class Producer(Generic[K, V]):
     # -- life
 
     async def start(self) -> Self:
-        """Connect to the cluster, as `async with` does; BootstrapError on bootstrap_timeout_ms.
+        """Connect to the cluster, as `async with` does; BootstrapError after bootstrap_timeout_ms.
 
         With a transactional_id, an older producer with the same id is fenced and its open
         transaction aborted. Raise RequestTimedOut if that takes longer than max_block_ms.
@@ -204,7 +204,7 @@ class Producer(Generic[K, V]):
     def accept(
         self, topic: str, partition: int | None, record: Row, size: int, delivery: Delivery
     ) -> None:
-        """Take in a record whose `checked_size` is known, and call the interceptors at its end."""
+        """Take in a record whose `checked_size` is known; interceptors get its result."""
         for one in self._interceptors:
             call_when_done(asyncio.get_running_loop(), delivery, one.on_acknowledgement)
         self.intake.accept(topic, partition, record, size, delivery)
@@ -309,8 +309,8 @@ class Producer(Generic[K, V]):
     async def client_instance_id(self, *, timeout_ms: int = INSTANCE_ID_TIMEOUT_MS) -> str:
         """Return the id that a broker gave to this client for its metrics (KIP-714).
 
-        It stands beside the metrics that the client pushes. ValueError if enable.metrics.push is
-        false, RequestTimedOut if no broker has given one in `timeout_ms`.
+        It identifies the client in the metrics that the client pushes. ValueError if
+        enable.metrics.push is false, RequestTimedOut if no broker has given one in `timeout_ms`.
         """
         return await self._engine.reporter.instance_id(timeout_ms)
 

@@ -58,7 +58,7 @@ class Reaction(Enum):
     ABORT = auto()
     """The transaction must be aborted; the producer can then begin another."""
     RENEW = auto()
-    """As ABORT, and InitProducerId must raise the epoch, which the coordinator does not know."""
+    """As ABORT; and the coordinator does not know the epoch, so InitProducerId must raise it."""
     FAIL = auto()
     """The producer can do no more transactions."""
 
@@ -329,7 +329,7 @@ class Transaction:
 
     @property
     def must_renew(self) -> bool:
-        """True if InitProducerId must be sent before the transaction has ended.
+        """True if InitProducerId must be sent before another transaction begins.
 
         An unanswered request to add partitions or offsets may have begun a transaction at the
         coordinator, which InitProducerId aborts.

@@ -1,1 +1,1 @@
-"""A client's own metrics, pushed to a broker where the cluster asks for them (KIP-714)."""
+"""A client's own metrics, pushed to a broker if the cluster asks for them (KIP-714)."""

@@ -1,6 +1,6 @@
-"""The bytes of what a client pushes: its metrics under the names of KIP-714, in OpenTelemetry's.
+"""Encodes the metrics that a client pushes: KIP-714's names, in OpenTelemetry's format.
 
-Pure. Totals are pushed as they are, or as what was added since the last push that was taken.
+Pure. Totals are pushed whole, or as the increase since the last push that a broker accepted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from .pushing import Subscription
 PREFIX: Final = "org.apache.kafka."
 SCOPE: Final = ("minikafka", VERSION)
 GROUPS: Final = {"producer": "producer", "consumer": "consumer", "admin": "admin.client"}
-"""The first word of the names of each kind of client."""
+"""The first part of the metric names of each kind of client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +46,19 @@ class Payloads:
     """Makes the payloads of one client."""
 
     def __init__(self, kind: str, begun_ns: int) -> None:
-        """`kind` is a key of MEASURES, `begun_ns` when the client was made, since the epoch."""
+        """`kind` is a key of MEASURES; `begun_ns`, since the epoch, when the client was made."""
         self._kind = kind
         self._begun_ns = begun_ns
         self._taken: dict[str, float] = {}
-        """The totals of the last push that was taken."""
+        """The totals of the last push that a broker accepted."""
         self._taken_ns = begun_ns
         self._made: dict[str, float] = {}
         self._made_ns = begun_ns
 
     def make(self, reading: Reading, subscription: Subscription) -> bytes:
-        """Return what the subscription wants, in `max_bytes` at most; what is beyond is left out.
+        """Return the metrics that the subscription wants, but at most `max_bytes`.
 
-        The limit holds before compression, as brokers check it after decompression too.
+        The limit is applied before compression, because brokers check it after decompression too.
         """
         self._made, self._made_ns = {}, reading.now_ns
         room = subscription.max_bytes - len(metrics_data(reading.labels, SCOPE, b"")) - 16
@@ -75,7 +75,7 @@ class Payloads:
         return metrics_data(reading.labels, SCOPE, bytes(written))
 
     def on_taken(self) -> None:
-        """Take in that a broker took the newest payload."""
+        """Take in that a broker accepted the newest payload."""
         self._taken |= self._made
         self._taken_ns = self._made_ns
 

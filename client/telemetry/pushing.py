@@ -1,8 +1,8 @@
 """The state of one client that pushes its metrics: what it asks for or pushes next, and when.
 
-Pure. The client asks a broker for its subscription. Where metrics are wanted, it pushes them after
-each interval, at first after a random part of it so that clients spread; where none are, it asks
-again after each interval. Source: KIP-714.
+Pure. The client asks a broker for its subscription. If metrics are wanted, it pushes them after
+each interval; the first interval is shortened at random, so that not all clients push at once. If
+none are wanted, it asks again after each interval. Source: KIP-714.
 
     ASKING --metrics are wanted--> PUSHING --the subscription changed--> ASKING
       |  ^                            |
@@ -33,7 +33,7 @@ NOT_NOW: Final = (ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.TELEMETRY_TOO_L
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The metrics that a broker wants of this client, and how."""
+    """The metrics that a broker asks this client for, and the form that it wants them in."""
 
     instance_id: bytes
     subscription_id: int
@@ -78,7 +78,7 @@ class _State(Enum):
 
 
 class Pushing:
-    """The questions and pushes of one client."""
+    """The state machine of one client: its requests for a subscription, and its pushes."""
 
     def __init__(self) -> None:
         self.subscription: Subscription | None = None
@@ -167,6 +167,6 @@ class Pushing:
 
 
 def _preferred(accepted: Iterable[int]) -> Codec:
-    """Return the first codec that we have, which the broker prefers; NONE if there is none."""
+    """Return the first codec, in the broker's order, that we have too; NONE if there is none."""
     known = Codec.__members__.values()
     return next((Codec(each) for each in accepted if each in known), Codec.NONE)

@@ -35,14 +35,14 @@ from .pushing import Ask, Push, Pushing, Wait
 log = logging.getLogger(__name__)
 
 LAST_PUSH_MS: Final = 1_000
-"""The most ms that a client that closes waits for its last push to be answered."""
+"""The most ms that a closing client waits for the answer to its last push."""
 INSTANCE_ID_TIMEOUT_MS: Final = 60_000
 NS_PER_MS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The client that is reported."""
+    """The client whose metrics are pushed."""
 
     kind: str
     """A key of MEASURES."""

@@ -1,8 +1,8 @@
 """Changes of configured resources, checked before they are written.
 
-Topic keys are those of `TopicConfig`, those of clients' metrics of `ClientMetricsConfig`. Of a
-broker's keys the controller checks only those that it uses itself; the broker that forwarded the
-request has checked the others against its own table.
+The keys of topics are those of `TopicConfig`; the keys of subscriptions to clients' metrics are
+those of `ClientMetricsConfig`. Of a broker's keys the controller checks only those that it uses
+itself; the broker that forwarded the request has checked the others against its own table.
 """
 
 from collections.abc import Mapping, Sequence

@@ -334,7 +334,7 @@ class LogEnd:
 
 @message(30)
 class ReportLogEnds(Request[Noted]):
-    """Report the log ends of replicas whose partitions are `electing`; repeated until they end."""
+    """Report the log ends of replicas whose partitions are `electing`; repeated while they are."""
 
     broker_id: NodeId
     broker_epoch: Offset

@@ -19,7 +19,7 @@ INT64_MAX: Final = (1 << 63) - 1
 
 
 class RecordRules(NamedTuple):
-    """The rules that the records of a batch must keep beside being well-formed."""
+    """The rules that the records of a batch must keep besides being well-formed."""
 
     needs_keys: bool = False
     earliest_ms: int = INT64_MIN
@@ -120,7 +120,7 @@ def find(
     first_offset: int,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> tuple[int, int] | None:
-    """Return (timestamp, offset) of the first record whose both are at least the given ones.
+    """Return (timestamp, offset) of the first record with at least the given timestamp and offset.
 
     None if there is no such record.
 

@@ -89,7 +89,7 @@ def records_as(
     check_crc: bool = False,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[T]:
-    """Do what `records` does, but return `make` tuples, whose fields are `prefix` and Record's.
+    """Do what `records` does, but return `make` tuples: the values in `prefix`, then Record's.
 
     `header` is the batch's header if the caller has read it.
     """

@@ -203,7 +203,7 @@ def _is_given_up(owner: Log, done: Step) -> bool:
 
 
 def _aborted(owner: Log) -> tuple[AbortedTransaction, ...]:
-    """Return all aborted transactions: one of the part may have its marker after the part."""
+    """Return the whole log's aborted transactions, as markers may lie after the part."""
     indexes = [each.aborted.index for each in owner.segments if each.aborted.index is not None]
     return tuple(index[at] for index in indexes for at in range(len(index)))
 

@@ -215,7 +215,7 @@ async def partition(admin: Admin, where: TopicPartition) -> PartitionSight:
 async def group(admin: Admin, group_id: str) -> GroupDescription | GroupListing | None:
     """Describe a group; None if there is no such group.
 
-    Of Apache Kafka's groups with other protocols than the classic one, return the listing.
+    For a group with another protocol than the classic one, as Apache Kafka has, return its listing.
     """
     try:
         found = (await admin.describe_groups([group_id]))[group_id]
