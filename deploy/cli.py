@@ -33,6 +33,7 @@ COMMANDS = {
     "log-dirs": "Describe the directories of brokers.",
     "replica-verification": "Compare the replicas of partitions.",
     "reassign-partitions": "Move copies of partitions to other brokers.",
+    "plan": "Plan a change of replicas: its difference, its price, and the way back.",
     "leader-election": "Elect preferred leaders, or unclean ones where none is left.",
     "cluster": "Print a cluster's id and endpoints, or unregister a broker.",
     "broker-api-versions": "Print which APIs brokers serve, in which versions.",
@@ -51,6 +52,7 @@ ELSEWHERE = {
     "host": "minikafka.deploy.host",
     "server-start": "minikafka.deploy.server_start",
     "server-stop": "minikafka.deploy.server_stop",
+    "plan": "minikafka.deploy.plan.command",
     "console": "minikafka.web.console.command",
     "generate": "minikafka.deploy.generate.command",
 }

@@ -252,7 +252,7 @@ async def _execute(admin: "Admin", request: Request) -> int:
     if request.throttle is not None:
         print(VERIFY_LATER)
         moves = r.moves_of(moving, current, target)
-        await _set_throttles(admin, moves, request.throttle)
+        await set_throttles(admin, moves, request.throttle)
         print(f"The inter-broker throttle limit was set to {request.throttle} B/s")
     failed: dict[str, str] = {}
     try:
@@ -271,7 +271,7 @@ async def _execute(admin: "Admin", request: Request) -> int:
     return 0
 
 
-async def _set_throttles(admin: "Admin", moves: Mapping[TopicPartition, r.Move], rate: int) -> None:
+async def set_throttles(admin: "Admin", moves: Mapping[TopicPartition, r.Move], rate: int) -> None:
     """Set the throttled replicas of topics, and then the rates that apply to these replicas."""
     changes: dict[ConfigResource, list[ConfigChange]] = {
         ConfigResource.topic(topic): [ConfigChange(key, value) for key, value in keys.items()]
@@ -297,15 +297,22 @@ async def _verify(admin: "Admin", request: Request) -> int:
 
 
 async def _clear_throttles(admin: "Admin", partitions: Sequence[TopicPartition]) -> None:
-    """Remove the throttle rates of all brokers, and the throttled replicas of the moved topics.
-
-    All brokers are included, because any may have a rate from this command or an earlier one.
-    """
-    brokers = [one.node_id for one in (await admin.describe_cluster(include_fenced=True)).brokers]
-    topics = sorted({one.topic: None for one in partitions})
+    brokers, topics = await clear_throttles(admin, partitions)
     shown = ",".join(map(str, brokers))
     print(f"Clearing broker-level throttles on {r.plural('broker', brokers)} {shown}")
     print(f"Clearing topic-level throttles on {r.plural('topic', topics)} {','.join(topics)}")
+
+
+async def clear_throttles(
+    admin: "Admin", partitions: Iterable[TopicPartition]
+) -> tuple[list[int], list[str]]:
+    """Remove the throttle rates of all brokers, and the throttled replicas of the moved topics.
+
+    All brokers are included, because any may have a rate from this command or an earlier one.
+    Return the brokers and the topics.
+    """
+    brokers = [one.node_id for one in (await admin.describe_cluster(include_fenced=True)).brokers]
+    topics = sorted({one.topic: None for one in partitions})
 
     def deletions(keys: Iterable[str]) -> list[ConfigChange]:
         return [ConfigChange(key, None, ConfigOperation.DELETE) for key in keys]
@@ -314,6 +321,7 @@ async def _clear_throttles(admin: "Admin", partitions: Sequence[TopicPartition])
     replicas = (r.LEADER_REPLICAS, r.FOLLOWER_REPLICAS)
     changes |= {ConfigResource.topic(topic): deletions(replicas) for topic in topics}
     await admin.incremental_alter_configs(changes)
+    return brokers, topics
 
 
 async def _cancel(admin: "Admin", request: Request) -> int:

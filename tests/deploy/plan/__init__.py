@@ -1,0 +1,1 @@
+"""`minikafka plan`: goals, what they may not do, and plans carried out."""
