@@ -52,6 +52,8 @@ class Subscriptions:
         """A line for each subscription that this broker cannot read, such as one with a key that
         only newer versions know."""
         self._all: list[Subscription] = []
+        self._combined: dict[tuple[str, ...], tuple[str, ...]] = {}
+        """The metrics of clients; clients that are asked for the same ones share one tuple."""
         for kind, name in sorted(each for each in configs if each[0] == CLIENT_METRICS):
             try:
                 read = read_subscription(configs[kind, name])
@@ -70,6 +72,7 @@ class Subscriptions:
         fitting = [each for each in self._all if each.fits(client)]
         prefixes = dict.fromkeys(prefix for each in fitting for prefix in each.metrics)
         metrics = (ALL_METRICS,) if ALL_METRICS in prefixes else tuple(prefixes)
+        metrics = self._combined.setdefault(metrics, metrics)
         interval_ms = min((each.interval_ms for each in fitting), default=INTERVAL_MS)
         return Asked(_id_of(instance_id, interval_ms, metrics), interval_ms, metrics)
 
