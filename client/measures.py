@@ -10,12 +10,13 @@ from typing import Final
 
 COUNT_ENDS: Final = ("-total", "-rate")
 SPREAD_ENDS: Final = ("-avg", "-max")
+_PER: Final = {"-rate": "/s", "-rate-per-hour": "/h"}
 _MEANINGS: Final = {
-    "-total": "{}, since the client was made.",
-    "-rate": "{}, per second of late.",
-    "-avg": "{}: average of late.",
-    "-max": "{}: maximum of late.",
-    "-rate-per-hour": "{}, per hour of late.",
+    "-total": "{}.",
+    "-rate": "{} per second.",
+    "-avg": "{}, on average.",
+    "-max": "{}, at most.",
+    "-rate-per-hour": "{} per hour.",
 }
 
 
@@ -29,7 +30,7 @@ class Measure:
     """Kafka's group of the metric without `-metrics`: producer, consumer, consumer-coordinator, ...
     """
     unit: str
-    """The unit in UCUM, as OpenTelemetry writes it; that of a rate is per second or per hour."""
+    """The unit in UCUM, as OpenTelemetry writes it."""
     doc: str
     """One sentence, in one line."""
 
@@ -47,7 +48,10 @@ class Measure:
 def _family(
     group: str, stem: str, unit: str, what: str, ends: Iterable[str] = COUNT_ENDS
 ) -> list[Measure]:
-    return [Measure(stem + end, group, unit, _MEANINGS[end].format(what)) for end in ends]
+    return [
+        Measure(stem + end, group, unit + _PER.get(end, ""), _MEANINGS[end].format(what))
+        for end in ends
+    ]
 
 
 def _spread(group: str, stem: str, unit: str, what: str) -> list[Measure]:
@@ -75,24 +79,26 @@ def _network(group: str) -> tuple[Measure, ...]:
 _P: Final = "producer"
 PRODUCER: Final = (
     *_network(_P),
-    *_family(_P, "record-send", "{record}", "Records sent; one sent again counts again"),
+    *_family(_P, "record-send", "{record}", "Records sent or sent again"),
     *_family(_P, "record-error", "{record}", "Records that failed"),
     *_family(_P, "record-retry", "{record}", "Records to be sent again"),
     *_spread(_P, "record-size", "By", "Bytes per record of a batch before compression"),
     *_spread(_P, "record-queue-time", "ms", "Time from a batch's first record to its sending"),
-    Measure("records-per-request-avg", _P, "{record}", "Records per Produce request, of late."),
+    Measure("records-per-request-avg", _P, "{record}", "Records per Produce request, on average."),
     *_spread(_P, "batch-size", "By", "Bytes of a batch as it is sent"),
-    Measure("compression-rate-avg", _P, "1", "Bytes sent per byte before compression, of late."),
+    Measure("compression-rate-avg", _P, "1", "Bytes sent per byte before compression."),
     *_spread(_P, "request-latency", "ms", "Time from a Produce request to its answer"),
-    *_spread(_P, "produce-throttle-time", "ms", "Time that an answer says it was held back"),
+    *_spread(_P, "produce-throttle-time", "ms", "Time for which a broker held an answer back"),
     Measure("requests-in-flight", _P, "{request}", "Requests of any kind that are not answered."),
     Measure("buffer-total-bytes", _P, "By", "Value of buffer.memory."),
-    Measure("buffer-available-bytes", _P, "By", "What unsettled records leave of buffer.memory."),
+    Measure(
+        "buffer-available-bytes", _P, "By", "Bytes that unsettled records leave of buffer.memory."
+    ),
     Measure(
         "buffer-exhausted-total",
         _P,
         "{call}",
-        "Calls that BufferFull was raised to, since the client was made.",
+        "Calls that BufferFull was raised to.",
     ),
     Measure("waiting-threads", _P, "{call}", "Calls that wait for room in buffer.memory."),
     Measure("metadata-age", _P, "s", "Time since a broker last answered who leads."),
@@ -113,19 +119,22 @@ CONSUMER: Final = (
     *_network(_C),
     *_spread(_C, "time-between-poll", "ms", "Time from one poll to the next"),
     Measure("last-poll-seconds-ago", _C, "s", "Time since the last poll began."),
-    Measure("poll-idle-ratio-avg", _C, "1", "Share of its time that the user spends in polls."),
+    Measure("poll-idle-ratio-avg", _C, "1", "Share of the time that is spent in polls."),
     _spent(_C, "commit-sync", "Time that calls of commit took"),
     _spent(_C, "committed", "Time that calls of committed took"),
     *_family(_FETCH, "records-consumed", "{record}", "Records that polls returned"),
     *_family(_FETCH, "bytes-consumed", "By", "Bytes of batches that polls have used up"),
-    Measure("records-per-request-avg", _FETCH, "{record}", "Records taken at once, of late."),
+    Measure("records-per-request-avg", _FETCH, "{record}", "Records taken at once, on average."),
     *_family(_FETCH, "fetch", "{request}", "Fetches answered"),
     *_spread(_FETCH, "fetch-latency", "ms", "Time from a fetch to its answer, waits included"),
     *_spread(_FETCH, "fetch-size", "By", "Bytes of one partition in an answer"),
-    *_spread(_FETCH, "fetch-throttle-time", "ms", "Time that an answer says it was held back"),
-    Measure("records-lag-max", _FETCH, "{record}", "Offsets still to read, of the last partition."),
+    *_spread(_FETCH, "fetch-throttle-time", "ms", "Time for which a broker held an answer back"),
+    Measure("records-lag-max", _FETCH, "{record}", "Offsets still to read, where they are most."),
     Measure(
-        "records-lead-min", _FETCH, "{record}", "Offsets read and not deleted, of the first one."
+        "records-lead-min",
+        _FETCH,
+        "{record}",
+        "Offsets read and not deleted, where they are fewest.",
     ),
     Measure("assigned-partitions", _GROUP, "{partition}", "Partitions being read."),
     *_family(_GROUP, "commit", "{commit}", "Commits made"),

@@ -11,9 +11,9 @@ INTRODUCTION: Final = """\
 # Metrics of clients
 
 What `metrics()` of a producer, a consumer and an admin returns, under the names of Kafka's clients;
-[monitoring.md](monitoring.md#clients) says what to watch. "Of late" is the last 30 to 60 seconds:
-an average or a maximum is NaN if there was nothing in that time. The group is Kafka's, without
-`-metrics`.
+[monitoring.md](monitoring.md#clients) says what to watch. Totals count from the creation of the
+client; rates, averages and maxima are those of the last 30 to 60 seconds, NaN if there was nothing
+in that time. The group is Kafka's, without `-metrics`.
 
 This page is made from the table in the code: `python -m minikafka.deploy.client_metrics_docs`.
 """

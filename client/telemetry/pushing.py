@@ -24,6 +24,10 @@ from ..net.backoff import Backoff, Dice
 
 INTERVAL_MS: Final = 300_000
 """The interval while no broker has named a valid one."""
+LEAST_INTERVAL_MS: Final = 100
+"""The shortest interval that a client keeps; Kafka lets nobody configure a shorter one."""
+PREFIXES_MAX: Final = 1_000
+"""The most prefixes that are looked at: each push compares all names with all of them."""
 RETRY: Final = Backoff(5_000, INTERVAL_MS, steady_count=1)
 """The waits after requests that no broker answered."""
 ASK_AT_ONCE: Final = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -130,11 +134,11 @@ class Pushing:
         found = self.subscription = Subscription(
             given if given != ZERO_UUID else self.instance_id,
             answer.subscription_id,
-            answer.push_interval_ms if answer.push_interval_ms > 0 else INTERVAL_MS,
+            _interval_ms(answer.push_interval_ms),
             _preferred(answer.accepted_compression_types),
             answer.telemetry_max_bytes,
             answer.delta_temporality,
-            tuple(answer.requested_metrics),
+            tuple(answer.requested_metrics[:PREFIXES_MAX]),
         )
         wait_ms = found.interval_ms
         if found.metrics:
@@ -164,6 +168,10 @@ class Pushing:
         self._failure_count += 1
         wait_ms = RETRY.after(self._failure_count, dice)
         self._due_ms = now_ms + min(wait_ms, self._interval_ms)
+
+
+def _interval_ms(named_ms: int) -> int:
+    return max(named_ms, LEAST_INTERVAL_MS) if named_ms > 0 else INTERVAL_MS
 
 
 def _preferred(accepted: Iterable[int]) -> Codec:

@@ -24,7 +24,7 @@ from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ..cluster import Changes
 from ..config import CommonConfig
-from ..errors import ClientError, RequestTimedOut
+from ..errors import ClientClosed, ClientError, RequestTimedOut
 from ..metadata import Metadata
 from ..net.connection import KafkaConnection
 from ..net.pool import CONTROL
@@ -98,7 +98,8 @@ class Reporter:
     async def instance_id(self, timeout_ms: int) -> str:
         """Return the id that a broker gave to this client, as text.
 
-        ValueError if enable.metrics.push is false, RequestTimedOut after `timeout_ms`.
+        ValueError if enable.metrics.push is false, RequestTimedOut after `timeout_ms`, ClientClosed
+        if the client is closed before.
         """
         if not self._is_enabled:
             raise ValueError("a client has no instance id with enable.metrics.push=false")
@@ -106,6 +107,8 @@ class Reporter:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._is_known.wait()
         if self._pushing.subscription is None:
+            if self._is_closed:
+                raise ClientClosed("the client was closed")
             raise RequestTimedOut(
                 f"no broker gave this client an id within {timeout_ms} ms: do they take metrics?"
             )

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from minikafka.client.telemetry import pushing
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.compression import Codec, decompress
 from minikafka.protocol.errors import ErrorCode
@@ -62,6 +63,7 @@ class FakeTelemetry:
 def install(monkeypatch: pytest.MonkeyPatch, nodes: int = 1) -> tuple[FakeCluster, FakeTelemetry]:
     """A cluster whose nodes take the metrics of clients, and what they take."""
     telemetry = FakeTelemetry()
+    monkeypatch.setattr(pushing, "LEAST_INTERVAL_MS", 1)
     monkeypatch.setitem(fake_broker.HANDLERS, ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, telemetry.ask)
     monkeypatch.setitem(fake_broker.HANDLERS, ApiKey.PUSH_TELEMETRY, telemetry.push)
     return FakeCluster(nodes), telemetry

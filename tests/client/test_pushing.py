@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from minikafka.client.telemetry.pushing import (
     INTERVAL_MS,
+    LEAST_INTERVAL_MS,
+    PREFIXES_MAX,
     RETRY,
     Ask,
     Push,
@@ -172,10 +174,14 @@ def test_what_a_broker_says_wrongly_is_mended() -> None:
     answer.accepted_compression_types = [99, int(Codec.GZIP), int(Codec.ZSTD)]
     made.on_subscription(answer, 0, Die())
     assert made.subscription == replace(FIRST, interval_ms=INTERVAL_MS, codec=Codec.GZIP)
+    answer.push_interval_ms = 1
+    answer.requested_metrics = [f"{number}." for number in range(PREFIXES_MAX + 1)]
     answer.accepted_compression_types = []
     made.on_subscription(answer, 0, Die())
     assert made.subscription is not None
     assert made.subscription.codec is Codec.NONE
+    assert made.subscription.interval_ms == LEAST_INTERVAL_MS
+    assert len(made.subscription.metrics) == PREFIXES_MAX
 
 
 def test_prefixes_choose_the_metrics() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from minikafka import Producer as SyncProducer
 from minikafka.aio import Admin, Consumer, Producer
-from minikafka.client.errors import RequestTimedOut
+from minikafka.client.errors import ClientClosed, RequestTimedOut
 from minikafka.client.net.backoff import Backoff
 from minikafka.client.telemetry import pushing
 from minikafka.protocol.api import ApiKey
@@ -96,8 +96,9 @@ async def test_a_consumer_says_whose_member_it_is(monkeypatch: pytest.MonkeyPatc
         cluster.create("t")
         async with member(cluster, client_rack="r1") as consumer:
             await consumer.subscribe(["t"])
-            while not consumer.assignment():
-                await consumer.poll(100)
+            async with asyncio.timeout(20):
+                while not consumer.assignment():
+                    await consumer.poll(100)
             (name,) = group.members
             await two_pushes((cluster, telemetry))
             _, pushed = telemetry.pushes[-1]
@@ -215,7 +216,7 @@ async def test_a_client_that_closes_wakes_who_waits_for_its_id() -> None:
         waiting = asyncio.ensure_future(producer.client_instance_id(timeout_ms=60_000))
         await asyncio.sleep(0)
         await producer.close()
-        with pytest.raises(RequestTimedOut):
+        with pytest.raises(ClientClosed):
             async with asyncio.timeout(20):
                 await waiting
 
