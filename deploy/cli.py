@@ -26,6 +26,7 @@ COMMANDS = {
     "console-producer": "Write lines of standard input to a topic.",
     "console-consumer": "Print the records of topics.",
     "consumer-groups": "List, describe, delete and reset groups of consumers.",
+    "streams-application-reset": "Let an application of Kafka Streams begin anew.",
     "groups": "List groups of every type.",
     "transactions": "List, describe and abort transactions.",
     "get-offsets": "Print where partitions begin and end, or are at a time.",
