@@ -571,38 +571,6 @@ async def test_what_clients_push_is_scraped_from_their_broker(tmp_path: Path) ->
         await told.end()
 
 
-def shown_by(stage: Stage, broker: int, client_id: str) -> list[float]:
-    """How often a broker says that a producer has sent a record; one that is sent again counts."""
-    telemetry = stage.broker(broker).parts.edge.telemetry
-    assert telemetry is not None
-    sent = "kafka_client_producer_record_send_total"
-    return shown(telemetry.readings).every(sent, client_id=client_id)
-
-
-@staged(brokers=2, broker={"metrics.listener": "0.0.0.0:9404"})
-async def test_a_client_whose_broker_dies_pushes_to_another_one(stage: Stage) -> None:
-    """Its counts go on there: they are of all that it did, not of what it did since."""
-    subscription = ConfigResource.client_metrics("all")
-    wanted = [ConfigChange("metrics", "*"), ConfigChange("interval.ms", "1000")]
-    await stage.admin(lambda admin: admin.incremental_alter_configs({subscription: wanted}))
-    await stage.create_topic("t", replication=2, configs={"min.insync.replicas": "1"})
-    producer = await stage.producer(client_id="app")
-    await producer.send("t", b"one")
-
-    def whose() -> list[int]:
-        return [broker for broker in (1, 2) if shown_by(stage, broker, "app") == [1]]
-
-    (first,) = await stage.until(whose, "the metrics are pushed")
-    (second,) = (broker for broker in (1, 2) if broker != first)
-    stage.kill(first)
-    await producer.send("t", b"two")
-
-    def told_to_the_other() -> bool:
-        return sum(shown_by(stage, second, "app")) >= 2
-
-    await stage.until(told_to_the_other, "they are pushed to the other broker", 60)
-
-
 @staged(brokers=2, broker={"metrics.listener": "0.0.0.0:9404"})
 async def test_every_broker_follows_the_subscriptions(stage: Stage) -> None:
     """As a whole: an admin makes a subscription, and each broker asks clients for it."""

@@ -254,20 +254,32 @@ def test_what_a_broker_wrote_can_be_dumped(cluster: LocalCluster, minikafka: Min
         assert done.stdout.count("payload: payload ") == 2
 
 
+def commands_of(section: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands in a section of the page on monitoring: name and flags."""
+    text = (ROOT / "docs" / "monitoring.md").read_text().partition(f"\n## {section}\n")[2]
+    (block,) = re.findall(r"```sh\n(.*?)```", text.partition("\n## ")[0], re.DOTALL)
+    for line in block.splitlines():
+        program, name, option, _, *arguments = line.split()
+        assert (program, option) == ("minikafka", "--bootstrap-server")
+        yield name, arguments
+
+
 def test_client_metrics(minikafka: Minikafka) -> None:
-    made = ("client-metrics", "--alter", "--name", "app", "--interval", 60_000, "--metrics", "a,b")
-    assert minikafka(*made) == ("Altered client metrics config for app.\n", "")
-    _, err = minikafka("client-metrics", "--alter", "--name", "bad", "--interval", 5, code=1)
+    (name, alter), (_, describe), (_, delete) = commands_of("Metrics of clients")
+    assert minikafka(name, *alter) == ("Altered client metrics config for producers.\n", "")
+    _, err = minikafka(name, "--alter", "--name", "bad", "--interval", 5, code=1)
     assert err.startswith("Error while executing client metrics command : ")
     assert err.endswith("interval.ms=5: must be at least 100\n")
-    settings = "Client metrics configs for app are:\n  interval.ms=60000\n  match=\n  metrics=a,b\n"
-    shown = "  metrics=a,b sensitive=false synonyms={DYNAMIC_CLIENT_METRICS_CONFIG:metrics=a,b"
+    settings = (
+        "Client metrics configs for producers are:\n  interval.ms=60000\n"
+        "  match=client_id=orders-.*\n  metrics=org.apache.kafka.producer.\n"
+    )
     # A broker that is asked at once may not know of it yet.
-    for command in (("client-metrics",), ("configs", "--client-metrics", "app")):
-        expected = settings if command[0] == "client-metrics" else shown
-        assert any(expected in minikafka(*command, "--describe")[0] for _ in range(50))
-    deleted = minikafka("client-metrics", "--delete", "--name", "app")
-    assert deleted == ("Deleted client metrics config for app.\n", "")
+    assert any(minikafka(name, *describe)[0] == settings for _ in range(50))
+    shown = "  interval.ms=60000 sensitive=false synonyms={DYNAMIC_CLIENT_METRICS_CONFIG:"
+    whose = ("configs", "--describe", "--client-metrics", "producers")
+    assert any(shown in minikafka(*whose)[0] for _ in range(50))
+    assert minikafka(name, *delete) == ("Deleted client metrics config for producers.\n", "")
 
 
 def test_a_killed_broker_leaves_the_isr(cluster: LocalCluster, minikafka: Minikafka) -> None:
@@ -426,13 +438,7 @@ def test_levels_of_loggers(minikafka: Minikafka) -> None:
 
 
 def test_the_commands_about_logs_of_the_page_on_monitoring(minikafka: Minikafka) -> None:
-    text = (ROOT / "docs" / "monitoring.md").read_text().partition("\n## Logs\n")[2]
-    (block,) = re.findall(r"```sh\n(.*?)```", text.partition("\n## ")[0], re.DOTALL)
-    said = []
-    for line in block.splitlines():
-        program, name, option, _, *arguments = line.split()
-        assert (program, option) == ("minikafka", "--bootstrap-server")
-        said.append(minikafka(name, *arguments)[0])
+    said = [minikafka(name, *arguments)[0] for name, arguments in commands_of("Logs")]
     done = "Completed updating config for broker-logger 1.\n"
     assert said[0].startswith("Dynamic configs for broker-logger 1 are:\n")
     assert said[1:] == [done, done]
