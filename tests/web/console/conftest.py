@@ -17,6 +17,8 @@ TOPIC = "flights"
 SCRIPT = "<script>alert(1)</script>"
 """A group's name, a key and a value that a browser must only ever show."""
 RECORDS = 100
+LONG_MS = 15 * 60 * 1000
+"""The longest transaction that brokers allow by default: the tests must not outlast it."""
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +27,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(directory, brokers=3, broker_settings=SETTINGS) as one:
         one.start()
         fill(one.bootstrap)
-        with Producer(one.bootstrap, transactional_id="never-ends") as producer:
+        with Producer(
+            one.bootstrap, transactional_id="never-ends", transaction_timeout_ms=LONG_MS
+        ) as producer:
             producer.begin_transaction()
             producer.send("other", b"not decided", partition=1)
             producer.flush()
