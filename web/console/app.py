@@ -53,7 +53,8 @@ FORMS: Final[dict[str, tuple[Make, Make]]] = {
 """The pages that change something: the function that shows the form, and the one it is sent to."""
 STATIC: Final = ("minikafka.web.console", "static")
 MOST_STREAMS: Final = 64
-"""The most streams of live pages at a time; one more is refused with 503."""
+"""The most streams of live pages at a time; a page that opens one more says so and tries again."""
+RETRY_MS: Final = 5_000
 
 
 def application(desk: Desk, hosts: tuple[str, ...] = ()) -> App:
@@ -93,8 +94,6 @@ def _page(desk: Desk, make: Make) -> Callable[[Request], Awaitable[Response]]:
 
 def _stream(desk: Desk, make: Make) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        if desk.streams >= MOST_STREAMS:
-            raise HTTPException(503, f"{MOST_STREAMS} moving pages are open: close some.")
         return Events(_moving(desk, make, request))
 
     return endpoint
@@ -109,6 +108,10 @@ def _scan(desk: Desk) -> Callable[[Request], Awaitable[Response]]:
 
 async def _moving(desk: Desk, make: Make, request: Request) -> AsyncGenerator[bytes, None]:
     """Yield the live part of a page every `refresh_ms`, until the browser disconnects."""
+    if desk.streams >= MOST_STREAMS:
+        screen = _trouble(503, "Too many moving pages", f"{MOST_STREAMS} are open: close some.")
+        yield event(desk.pages.live(screen, **_around(desk, request)), retry_ms=RETRY_MS)
+        return
     desk.streams += 1
     try:
         refresh_ms = 2_000

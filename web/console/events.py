@@ -11,9 +11,10 @@ STREAM: Final = {"X-Accel-Buffering": "no"}
 """Tells nginx to pass on a stream without buffering it."""
 
 
-def event(text: str, name: str = "") -> bytes:
-    """Encode one event."""
+def event(text: str, name: str = "", retry_ms: int = 0) -> bytes:
+    """Encode one event; after `retry_ms` the browser opens a stream again that has ended."""
     lines = [f"event: {name}"] if name else []
+    lines += [f"retry: {retry_ms}"] if retry_ms else []
     lines += [f"data: {line}" for line in text.splitlines()]
     return ("\n".join(lines) + "\n\n").encode(errors="replace")
 

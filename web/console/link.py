@@ -39,6 +39,8 @@ COST_FACTOR: Final = 10
 """An answer is used for at least so many times as long as it took to get."""
 LONGEST_MS: Final = 10_000
 """The most milliseconds that COST_FACTOR may prolong the use of an answer."""
+FAILED_MS: Final = 1_000
+"""The most milliseconds that an error is used again: whoever loads a page then tries again."""
 CLOSE_S: Final = 10
 """The most seconds that `Link.close` waits for what is still being closed."""
 
@@ -61,9 +63,11 @@ class _Answer:
             return True
         if self.task.cancelled():
             return False
-        # What failed is asked again soon: the cluster may be back.
-        took_ms = 0 if self.task.exception() else self.answered_ms - self.asked_ms
-        return now_ms - self.answered_ms < max(age_ms, min(COST_FACTOR * took_ms, LONGEST_MS))
+        old_ms = now_ms - self.answered_ms
+        if self.task.exception() is not None:
+            return old_ms < min(age_ms, FAILED_MS)
+        took_ms = self.answered_ms - self.asked_ms
+        return old_ms < max(age_ms, min(COST_FACTOR * took_ms, LONGEST_MS))
 
 
 async def reached(settings: Mapping[str, str], runtime: Runtime) -> Admin:
@@ -113,8 +117,9 @@ class Link:
     ) -> T:
         """Return the answer of `ask(admin, *args)`, perhaps one that another tab has received.
 
-        An answer, or an error, is used again until it is `age_ms` old; a slow answer is used for
-        longer. The first request connects to the cluster: BootstrapError if that takes too long.
+        An answer is used again until it is `age_ms` old, a slow one for longer, and an error for
+        FAILED_MS at most. The first request connects to the cluster: BootstrapError if that takes
+        too long.
         """
         key, now_ms = (ask, args), self.runtime.monotonic_ms()
         found = self._answers.pop(key, None)

@@ -49,23 +49,25 @@ async def stream(desk: Desk, request: Request) -> AsyncGenerator[bytes, None]:
         _check(question)
     except (BadField, BadFilter) as error:
         raise HTTPException(422, str(error)) from None
-    if desk.scans >= MOST_SCANS:
-        raise HTTPException(503, f"{MOST_SCANS} scans run at a time: stop one.")
     return _events(desk, question)
 
 
 async def _events(desk: Desk, question: Question) -> AsyncGenerator[bytes, None]:
+    def found(progress: Progress) -> bytes:
+        return event(desk.pages.part("found.html", progress=progress, question=question))
+
     desk.scans += 1
     try:
+        if desk.scans > MOST_SCANS:
+            raise BadField(f"{MOST_SCANS} run at a time: stop another one.")
         # Closed at once, wherever the visitor leaves: its consumer reads ahead until then.
         async with aclosing(scan(desk.link, question)) as turns:
             async for progress in turns:
-                yield event(desk.pages.part("found.html", progress=progress, question=question))
+                yield found(progress)
                 if desk.closing.is_set():
                     break
     except MinikafkaError as error:
-        progress = Progress((), 0, 0, end=f"The scan ended: {error}")
-        yield event(desk.pages.part("found.html", progress=progress, question=question))
+        yield found(Progress((), 0, 0, end=f"The scan ended: {error}"))
     finally:
         desk.scans -= 1
     # Whoever hears this does not connect again.

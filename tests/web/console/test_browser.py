@@ -210,3 +210,13 @@ def test_a_console_outlives_its_cluster(page: "Page", tmp_path: Path) -> None:
             expect_text(page, "Everything is in order.")
             one.kill()
             expect_text(page, "does not answer")
+
+
+def test_a_page_outlives_its_console(page: "Page", cluster: Cluster) -> None:
+    with console(cluster.bootstrap) as address:
+        page.goto(address)
+        playwright.expect(page.locator(".cut-off")).to_be_empty()
+        port = address.rpartition(":")[2]
+    expect_text(page, "The console does not answer.")
+    with console(cluster.bootstrap, "--port", port):
+        playwright.expect(page.locator(".cut-off")).to_be_empty()

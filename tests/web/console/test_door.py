@@ -8,12 +8,13 @@ from typing import Any
 import httpx
 import pytest
 
-from minikafka.client.errors import BootstrapError
+from minikafka.client.errors import BootstrapError, ClientClosed, RequestTimedOut
 from minikafka.runtime.runtime import SystemRuntime
 from minikafka.web.console import forms
 from minikafka.web.console.app import MOST_STREAMS, application
 from minikafka.web.console.desk import Desk, desk_for
-from minikafka.web.console.link import Link
+from minikafka.web.console.link import FAILED_MS, Link
+from minikafka.web.console.messages import MOST_SCANS
 
 TOKEN = "the token"
 NOBODY = "127.0.0.1:1"
@@ -168,12 +169,17 @@ async def test_a_page_that_is_not_there_says_so() -> None:
         assert (await client.put("/")).status_code == 405
 
 
-async def test_more_moving_pages_than_allowed_are_refused() -> None:
+async def test_more_moving_pages_and_scans_than_allowed_say_so_and_end() -> None:
     desk = a_desk()
-    desk.streams = MOST_STREAMS
+    desk.streams, desk.scans = MOST_STREAMS, MOST_SCANS
     async with visitor(desk) as client:
-        answer = await client.get("/live/")
-    assert answer.status_code == 503
+        page = await client.get("/live/")
+        scan = await client.get("/scan/t")
+    assert (desk.streams, desk.scans) == (MOST_STREAMS, MOST_SCANS)
+    assert f"{MOST_STREAMS} are open" in page.text
+    assert page.text.startswith("retry: 5000\n")
+    assert f"{MOST_SCANS} run at a time" in scan.text
+    assert scan.text.endswith("event: over\ndata: over\n\n")
 
 
 class NoAdmin:
@@ -202,6 +208,29 @@ async def test_tabs_share_a_question_and_ask_again_when_it_is_old() -> None:
     assert await link.shared(60_000, ask) == 2
     assert await link.shared(60_000, ask, 1) == 3
     await link.close()
+
+
+async def test_an_error_is_shared_for_a_second_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ms, tries = [0], [0]
+    runtime = SystemRuntime("test")
+    monkeypatch.setattr(runtime, "monotonic_ms", lambda: now_ms[0])
+
+    async def reach(*_: object) -> Any:
+        return NoAdmin()
+
+    async def ask(_: object) -> None:
+        tries[0] += 1
+        raise RequestTimedOut("no answer")
+
+    link = Link(runtime, SETTINGS, reach)
+    for at_ms, tried in ((0, 1), (FAILED_MS - 1, 1), (FAILED_MS, 2)):
+        now_ms[0] = at_ms
+        with pytest.raises(RequestTimedOut):
+            await link.shared(60_000, ask)
+        assert tries == [tried]
+    await link.close()
+    with pytest.raises(ClientClosed):
+        await link.ask(ask)
 
 
 async def test_a_cluster_that_came_back_is_reached() -> None:

@@ -24,6 +24,14 @@ document.addEventListener("htmx:sse:close", () => {
   if (stop) stop.disabled = true;
 });
 
+// A page that no longer hears from the console says so, until it does again.
+function cutOff(text) {
+  const said = document.querySelector(".cut-off");
+  if (said.textContent !== text) said.textContent = text;
+}
+document.addEventListener("htmx:sse:error", () => cutOff("The console does not answer. What is shown may be old."));
+document.addEventListener("htmx:sse:after:connection", () => cutOff(""));
+
 document.addEventListener("keydown", (event) => {
   const search = document.querySelector("[data-slash]");
   const typing = event.target.closest("input, textarea, select");
