@@ -25,9 +25,9 @@ fs._RWF_NOWAIT = 0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A test of real processes that fails runs once more; one that hangs ends (support/).
+    """Register the plugins of support/: second runs, deadlines, metrics that move.
 
-    One that says what it moves is held to it.
+    See the modules there.
     """
     config.pluginmanager.register(moves)
     config.pluginmanager.register(second_run)
@@ -35,10 +35,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_asyncio_loop_factories(config: Any, item: Any) -> dict[str, Callable[[], Any]]:
-    """Async tests run on the loop that the daemons run on, but for those marked `plain_loop`.
+    """Run async tests on the daemons' event loop, except for those marked `plain_loop`.
 
-    uvloop 0.23 now and then hangs in close() after a datagram socket was in use; a daemon is
-    guarded against that (runtime/daemon.py), a test run is not.
+    uvloop 0.23 sometimes hangs in close() after a datagram socket was used. Daemons are guarded
+    against that (runtime/daemon.py), but a test run is not.
     """
     if item.get_closest_marker("plain_loop"):
         return {"asyncio": asyncio.new_event_loop}
@@ -46,14 +46,14 @@ def pytest_asyncio_loop_factories(config: Any, item: Any) -> dict[str, Callable[
 
 
 def pytest_addoption(parser: Any) -> None:
-    """`pytest tests/golden --rewrite` writes transcripts anew; review the diff as prose."""
+    """Add `--rewrite`, with which `pytest tests/golden` writes the transcripts anew."""
     parser.addoption("--rewrite", action="store_true", help="write golden transcripts anew")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let two workers end at the same time: Spark takes longest and begins.
+    """Order the tests so that two workers end together: Spark's take longest and come first.
 
-    What only computes comes last, in small portions (support/by_folder.py).
+    Tests that only compute come last, in small portions (support/by_folder.py).
     """
     for item in items:
         if folder_of(item.nodeid) in ("scenarios", "simulation"):
@@ -70,13 +70,13 @@ def _turn(folder: str) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Distribute by folder where `--dist loadscope` asks for it."""
+    """Distribute the tests by folder if `--dist loadscope` is given."""
     return ByFolder(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Ten thousand tests stay to the end: the garbage collector need not look at them again."""
+    """Keep the garbage collector from scanning the collected tests, which live to the end."""
     gc.disable()
     try:
         return (yield)

@@ -65,7 +65,8 @@ class ReplicaFetcher:
         self._changed: dict[tuple[bytes, int], None] = {}
         """The partitions whose next position may differ from the one that the leader knows."""
         self._outside: dict[Partition, None] = {}
-        """The partitions whose fetch was outside the leader's log; they need its bounds."""
+        """The partitions whose fetch offset was outside the leader's log, so its bounds are asked
+        for."""
         self._session = ReplicaSession()
         self._connection: KafkaConnection | None = None
         self._asked: asyncio.Future[memoryview] | None = None

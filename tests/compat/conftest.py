@@ -1,4 +1,4 @@
-"""Clusters that all tests of this folder share, behind the observer, and the clients' agents."""
+"""The clusters that this folder's tests share, the observer before them, and clients' agents."""
 
 import os
 import re
@@ -73,7 +73,7 @@ def topic(request: pytest.FixtureRequest, client: str) -> str:
 
 @pytest.fixture(autouse=True)
 def observed(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Put down what is seen from here on to this test."""
+    """Attribute what the observer sees from here on to this test."""
     node: pytest.Item = request.node
     client = client_of(node)
     name = node.nodeid.rpartition("tests/compat/")[2]
@@ -86,12 +86,12 @@ def observed(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Only what tests that pass have shown counts."""
+    """Count only what was seen in tests that passed."""
     if report.when == "call" and report.passed:
         OBSERVATIONS.passed[report.nodeid.rpartition("tests/compat/")[2]] = None
 
 
 def pytest_sessionfinish() -> None:
-    """`python -m tests.compat.page` asks for what was seen."""
+    """Save what was seen, if `python -m tests.compat.page` asked for it."""
     if path := os.environ.get("COMPAT_OBSERVED"):
         OBSERVATIONS.save(Path(path))

@@ -1,4 +1,4 @@
-"""A controller on real sockets and files, and brokers that are nothing but connections to it."""
+"""A controller on real sockets and files, and brokers that consist of a connection to it only."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -98,7 +98,7 @@ class FakeBroker:
 
 
 class Lab:
-    """Starts controllers in one directory and brokers against the newest one."""
+    """Starts controllers in one directory, and connects brokers to the newest one."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

@@ -1,4 +1,4 @@
-"""Children of the tests can import the fake daemons."""
+"""Lets child processes of the tests import the fake daemons."""
 
 import os
 from pathlib import Path
@@ -10,6 +10,6 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def tests_importable_in_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fake daemons live in tests/, which is not on the children's import path."""
+    """Put the repository on the children's import path, because the fake daemons are in tests/."""
     old = os.environ.get("PYTHONPATH")
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{old}" if old else str(ROOT))

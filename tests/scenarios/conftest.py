@@ -1,4 +1,4 @@
-"""The machine's files, where nothing waits for the disk."""
+"""A runtime with the machine's file system, in which syncs do not wait for the disk."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from ..storage.support import TestRuntime
 
 @pytest.fixture
 def runtime() -> Iterator[TestRuntime]:
-    """The machine's files, except that nothing waits for the disk."""
+    """Return a runtime with the machine's file system, in which syncs do not wait for the disk."""
     made = TestRuntime(FaultyFs())
     yield made
     made.close()

@@ -34,7 +34,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 
 @dataclass
 class Broker:
-    """A cluster of one, and what tests do with it beside Spark."""
+    """A cluster of one broker, and what tests do with it without Spark."""
 
     bootstrap: str
     admin: Admin
@@ -62,7 +62,7 @@ class Broker:
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
     def forget(self, topic: str, offset: int) -> int:
-        """Let retention delete old records, those below `offset` at least."""
+        """Let retention delete old records, at least those below `offset`."""
         keep = ConfigChange("retention.bytes", "1")
         self.admin.incremental_alter_configs({ConfigResource.topic(topic): [keep]})
         asked = {TopicPartition(topic, 0): -2}
@@ -95,7 +95,7 @@ class Pipeline:
         self._source(rows.write, options).mode("append").save()
 
     def run_available(self, frame: DataFrame, checkpoint: str, topic: str) -> list[Any]:
-        """Stream what there is into a topic; the progress of each micro-batch comes back."""
+        """Stream the available rows into a topic; return the progress of each micro-batch."""
         query = (
             self._source(frame.writeStream, {"topic": topic})
             .option("checkpointLocation", str(self.folder / checkpoint))

@@ -1,4 +1,4 @@
-"""Apache Kafka itself, one node of it, for tests that hold our tools against it.
+"""One node of Apache Kafka, for tests that compare our tools with it.
 
 Its jars come from Maven's local repository, and are fetched only if MINIKAFKA_FETCH_KAFKA=1 is in
 the environment; without them the tests skip.
@@ -54,7 +54,7 @@ QUICK = ("-Xmx384m", "-XX:TieredStopAtLevel=1")
 
 @cache
 def class_path() -> str:
-    """Return the class path of Kafka and its tools; skip the test where there is none."""
+    """Return the class path of Kafka and its tools; skip the test if the jars are missing."""
     if not (shutil.which("java") and shutil.which("mvn")):
         pytest.skip("Apache Kafka needs java and mvn")
     with TemporaryDirectory() as directory:
@@ -74,7 +74,7 @@ def class_path() -> str:
 
 
 def java(*arguments: str, timeout_s: float = 90) -> str:
-    """Run one of Kafka's programs to its end; return what it printed."""
+    """Run one of Kafka's programs until it ends; return its output."""
     command = ["java", *QUICK, "-cp", class_path(), *arguments]
     done = subprocess.run(
         command,
@@ -91,7 +91,7 @@ def java(*arguments: str, timeout_s: float = 90) -> str:
 
 @contextlib.contextmanager
 def one_node(directory: Path) -> Iterator[str]:
-    """Run a node that is broker and controller; give its address."""
+    """Run a node that is both broker and controller; return its address."""
     port, controller = free_ports(2)
     properties = directory / "server.properties"
     properties.write_text(PROPERTIES.format(port, controller, directory / "data"))

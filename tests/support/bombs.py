@@ -1,4 +1,4 @@
-"""Batches that are small on the wire and large when opened, and a look at what is opened where."""
+"""Batches that are small on the wire and large in memory, and a check of who opens them."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ LARGE = 8 << 20
 def one_large(
     timestamp: int, key: bytes | None = b"k", size: int = LARGE, codec: Codec = Codec.ZSTD
 ) -> bytearray:
-    """One record of zeros: a thousandth of its size on the wire."""
+    """Build a batch of one record of zeros, which is a thousand times smaller on the wire."""
     return build([(timestamp, key, bytes(size))], compression=codec)
 
 
 def many_small(timestamp: int, count: int, key: bytes | None = b"k") -> bytearray:
-    """As many records, each of some bytes."""
+    """Build a batch of `count` records of some bytes each."""
     builder = BatchBuilder(Codec.ZSTD)
     keys = None if key is None else [key] * count
     builder.extend(timestamp, [b""] * count, keys, 0, 1 << 30)
@@ -27,7 +27,7 @@ def many_small(timestamp: int, count: int, key: bytes | None = b"k") -> bytearra
 
 
 class Expanded:
-    """How many bytes this process has offered zstd to write into, each time."""
+    """The sizes of the buffers that this process gave to zstd to decompress into."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sizes: list[int] = []

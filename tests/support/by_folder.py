@@ -1,4 +1,4 @@
-"""Which worker runs a test, where the slow ones run on several (`make test`)."""
+"""Decides which worker runs a test when the slow tests run on several (`make test`)."""
 
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
@@ -13,14 +13,13 @@ def folder_of(nodeid: str) -> str:
 
 
 class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
-    """One worker takes all of a folder whose tests share clusters; of the others, any the next.
+    """Gives a folder whose tests share clusters to one worker, other tests to any.
 
-    For `--dist loadscope`. The marks of `--dist loadgroup` go unheeded since pytest 9.2
+    For `--dist loadscope`. The marks of `--dist loadgroup` have no effect since pytest 9.2
     (pytest-xdist's issue 1386).
 
-    A worker that dies fails the test it ran, and whoever replaces it goes on behind that test.
-    pytest-xdist would send the replacement units that are done, and so nothing, for which it waits
-    for ever.
+    If a worker dies, the test that it ran fails, and its replacement continues after that test.
+    pytest-xdist would send the replacement only units that are done, and then wait for ever.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -28,7 +27,7 @@ class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
         return nodeid if folder in COMPUTING else folder
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """Give back what a worker had not begun; returns the test it died of, None if it ended."""
+        """Take back the tests that a worker had not begun; return the one it died in, or None."""
         units = self.assigned_work.pop(node)
         left = [(unit, test) for unit in units.values() for test, done in unit.items() if not done]
         if not left:
@@ -43,7 +42,7 @@ class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
         return str(died_of)
 
     def _reschedule(self, node: WorkerController) -> None:
-        """Send units until none is left or the worker has enough; one that starts has none yet.
+        """Send units to a worker until none is left or the worker has enough.
 
         A worker begins a test only once it knows the next one, and one unit may be one test.
         """

@@ -6,8 +6,8 @@
         cluster.broker(2).kill()
         cluster.broker(2).start()
 
-Daemons end with the test process, whatever happens to it: each has a lifeline pipe. Readiness and
-ends are events (a line on --ready-fd, the exit of the process), never sleeps.
+Daemons end with the test process, even if that is killed, because each has a pipe to it. The tests
+never sleep: readiness is a line on --ready-fd, the end is the exit of the process.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ class NotReady(AssertionError):
 
 @dataclass
 class Daemon:
-    """One daemon: its properties, its process, its log. May be started any number of times."""
+    """One daemon: its properties, process and log. It can be started any number of times."""
 
     role: Role
     node_id: int
@@ -48,7 +48,7 @@ class Daemon:
     port: int = 0
     extra_args: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
-    """What the command is run by, such as nsenter; it must exec."""
+    """A command that runs the daemon's command, such as nsenter; it must exec."""
     environment: dict[str, str] = field(default_factory=dict)
     """On top of our own."""
     process: "subprocess.Popen[bytes] | None" = None
@@ -85,7 +85,7 @@ class Daemon:
         return self.process.pid
 
     def log(self) -> str:
-        """Everything it has logged, over all its starts."""
+        """Everything that the daemon has logged, over all its starts."""
         return self.log_path.read_text() if self.log_path.exists() else ""
 
     def properties(self) -> dict[str, str]:
@@ -157,12 +157,12 @@ class Daemon:
         self.process.send_signal(number)
 
     def kill(self) -> None:
-        """kill -9, and wait until it is gone."""
+        """Send SIGKILL, and wait until the process is gone."""
         self.signal(signal.SIGKILL)
         self.wait()
 
     def stop(self) -> int:
-        """SIGTERM, and wait for the clean end; its exit code."""
+        """Send SIGTERM, wait for the clean end and return the exit code."""
         self.signal(signal.SIGTERM)
         return self.wait()
 
@@ -172,7 +172,7 @@ class Daemon:
         return self.start()
 
     def wait(self, within_s: float = STOP_WITHIN_S) -> int:
-        """Wait for the end of the process; its exit code, minus the signal that killed it."""
+        """Wait for the end; return the exit code, or minus the signal that killed the process."""
         assert self.process is not None
         try:
             return self.process.wait(within_s)
@@ -297,7 +297,7 @@ def running_cluster(directory: Path, **options: Any) -> Iterator[Cluster]:
 def wait_until(
     probe: Callable[[], T | None], *, within_s: float = 20.0, every_s: float = 0.05
 ) -> T:
-    """Ask until the answer is true: for state of other processes that sends no event."""
+    """Call `probe` until its result is true: for state whose changes send no event."""
     deadline = time.monotonic() + within_s
     while True:
         found = probe()
@@ -308,9 +308,9 @@ def wait_until(
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody uses now, below the range from which the system picks for clients.
+    """Return unused ports below the range from which the system picks for clients.
 
-    A port stays ours over restarts of its daemon: nobody gets it by asking for any port.
+    So a daemon keeps its port over restarts: no process gets it by asking for any port.
     """
     found: list[int] = []
     start = _FREE_PORTS_FROM + os.getpid() * 37 % 10_000

@@ -1,7 +1,7 @@
-"""A test that failed still has a deadline: for its teardown, and for a second run.
+"""Keeps a deadline for a test that has failed: for its teardown and its second run.
 
 pytest-timeout takes the deadline away at the first failure, because a debugger may begin there.
-What follows then may wait for a process or a page for ever, and the whole run with it.
+What follows may then wait for a process or a page for ever, and block the whole run.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ SETTINGS = pytest.StashKey[object]()
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: object) -> None:
-    """Keep what pytest-timeout goes by; the timer itself is left to it."""
+    """Remember pytest-timeout's settings of the test; pytest-timeout sets the timer itself."""
     item.stash[SETTINGS] = settings
 
 

@@ -1,8 +1,8 @@
-"""`@pytest.mark.moves("name", ...)`: a test in which these metrics move, by what they stand for.
+"""`@pytest.mark.moves("name", ...)`: a test that makes these metrics change by a real cause.
 
-The test fails unless its scrapes read a sample of each with two values, or, where all samples are
-1 and labels say the rest, two samples. tests/style/test_moves.py holds that every metric has such
-a test.
+The test fails unless its scrapes read a sample of each with two values, or, where all samples are 1
+and labels say the rest, two samples. tests/style/test_moves.py checks that every metric has such a
+test.
 """
 
 from collections.abc import Generator, Iterable
@@ -24,7 +24,7 @@ def _has_moved(samples: dict[str, dict[str, None]]) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Read every scrape of a test that says what it moves."""
+    """Record every scrape of a test with the mark, and fail the test if a metric did not change."""
     claims = [name for marker in item.iter_markers("moves") for name in marker.args]
     if not claims:
         return (yield)

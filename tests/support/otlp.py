@@ -1,4 +1,4 @@
-"""OTLP metrics as a client writes them: protobuf by hand, right and wrong."""
+"""OTLP metrics as a client writes them: protobuf built by hand, valid and invalid."""
 
 import struct
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ def attribute(key: str, value: str | int | float | bool) -> bytes:
 
 
 def point(value: float, **attributes: str | int | float | bool) -> bytes:
-    """A data point, with the times that clients write as well."""
+    """Build a data point, with the times that clients write."""
     told = b"".join(part(7, attribute(key, one)) for key, one in attributes.items())
     measured = fixed(6, value) if isinstance(value, int) else double(4, value)
     return told + fixed(2, 1) + fixed(3, 2) + measured
@@ -56,7 +56,7 @@ def gauge(name: str, *points: bytes) -> bytes:
 
 
 def total(name: str, *points: bytes, temporality: int = CUMULATIVE, grows: bool = True) -> bytes:
-    """A sum; as clients write it, its kind stands behind its points."""
+    """Build a sum; as in clients' bytes, its kind comes after its points."""
     told = b"".join(part(1, each) for each in points)
     kind = number(2, temporality) + number(3, grows)
     return part(1, name) + part(7, told + kind)

@@ -1,4 +1,4 @@
-"""Which test modules test nothing but pure modules: `make quick` runs them.
+"""Finds the test modules that test only pure modules, which `make quick` runs.
 
 `python -m tests.support.pure` prints their paths. A test module counts if all that it imports of
 the product is pure (`[tool.minikafka] pure` in pyproject.toml), its helpers' imports included, and
@@ -16,9 +16,10 @@ from ..style.house_map import ROOT, is_pure
 
 TESTS = ROOT / "tests"
 AS_GOOD = ("errors.py", "config.py", "record_backend.py")
-"""Ends of names that open nothing either: errors, settings, and which record codec was compiled."""
+"""Ends of the names of modules that count as pure: errors, settings, and the choice of record
+codec."""
 WHOLE = ("golden", "protocol")
-"""Folders that are quick as they are."""
+"""Folders all of whose test modules count."""
 ROOMS = ("broker", "client", "controller", "storage")
 
 
@@ -41,12 +42,12 @@ def homes(node: ast.ImportFrom, path: Path) -> Iterator[Path]:
 
 @cache
 def is_quick(path: Path) -> bool:
-    """Tell whether a file of tests/ comes to nothing that is not pure."""
+    """Return whether a file of tests/ imports, directly or indirectly, only pure modules."""
     return needs_no_more(path, path.read_text())
 
 
 def needs_no_more(path: Path, source: str) -> bool:
-    """Tell it of the source of a file that is, or would be, at this path."""
+    """Return whether the source of a file at this path needs nothing but pure modules."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.AsyncFunctionDef):
             return False

@@ -1,4 +1,4 @@
-"""One scrape, read by the parser of Prometheus, and what the scrapes of a test read differently."""
+"""One scrape, read by Prometheus's parser, and the values that a test's scrapes have read."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,13 +10,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from minikafka.runtime.metrics import Collector, Format, write
 
 Readings = dict[str, dict[str, dict[str, None]]]
-"""Of each family, by its name in docs/metrics.md, each sample and the values it was read with."""
+"""By family (its name in docs/metrics.md): each sample, and the values that scrapes read."""
 _watching: list[Readings] = []
 
 
 @contextmanager
 def readings() -> Iterator[Readings]:
-    """While this lasts, remember what each family is read as."""
+    """Context manager that records the values that scrapes read."""
     found: Readings = {}
     _watching.append(found)
     try:
@@ -26,7 +26,7 @@ def readings() -> Iterator[Readings]:
 
 
 class Scrape:
-    """What was told, by name and labels."""
+    """The samples of one scrape, by name and labels."""
 
     def __init__(self, collectors: Iterable[Collector]) -> None:
         families = chain.from_iterable(collect() for collect in collectors)
@@ -34,7 +34,7 @@ class Scrape:
 
     @classmethod
     def of(cls, text: str) -> "Scrape":
-        """Of what a daemon has told, in the format of OpenMetrics."""
+        """Parse a daemon's response, in the format of OpenMetrics."""
         made = cls.__new__(cls)
         made._read(text)
         return made
@@ -52,7 +52,7 @@ class Scrape:
                     values[str(float(sample.value))] = None
 
     def __call__(self, name: str, **labels: str | int) -> float:
-        """The one sample of that name that has these labels, and perhaps others."""
+        """Return the value of the one sample of that name with these labels, and perhaps others."""
         (value,) = self.every(name, **labels)
         return value
 

@@ -1,12 +1,12 @@
-"""A failed test of real processes runs once more, and both outcomes are printed; twice is red.
+"""Runs a failed test of real processes once more, and prints both outcomes.
 
-What a loaded machine does to real processes is no test's fault, but neither is it passed over in
-silence: the summary names each test that needed two runs, and how the first one failed. Before the
-second run everything is torn down, the clusters and the Spark that tests share as well: on them the
-topics of the first run exist, and what broke there is still broken. pytest-rerunfailures would keep
-what is shared.
+A test that fails twice fails. A loaded machine may disturb real processes, which is no fault of the
+test; still the summary names each test that needed two runs, and how the first one failed. Before
+the second run all fixtures are torn down, also the clusters and the Spark session that tests share,
+because the first run's topics and damage are still there. pytest-rerunfailures would keep shared
+fixtures.
 
-A test that is simulated, or pure, fails for a reason of its own; it has one run.
+A simulated or pure test runs once: if it fails, the machine's load is not the cause.
 """
 
 from typing import Any, Literal, cast
@@ -15,16 +15,17 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 FOLDERS = ("chaos", "compat", "deploy", "spark", "system", "web")
-"""Slow tests here start processes. Elsewhere such tests are marked `processes`."""
+"""The folders whose slow tests start processes. In other folders such tests are marked `processes`.
+"""
 
 FIRST_RUN = "first run failed"
-"""The outcome of what failed in a first run. It makes the session neither green nor red."""
+"""The outcome of a failed first run, which makes the session neither pass nor fail."""
 
 SHOWN_LINES = 30
 
 
 def has_second_run(item: pytest.Item) -> bool:
-    """Whether the test is slow and starts processes."""
+    """Return whether the test is slow and starts processes."""
     if item.get_closest_marker("slow") is None:
         return False
     folder = item.nodeid.partition("tests/")[2].partition("/")[0]
@@ -74,7 +75,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _tear_down_what_is_shared(item: pytest.Item) -> list[pytest.TestReport]:
-    """Tear down the fixtures of the module and of the session; what failed in that is returned."""
+    """Tear down the fixtures of the module and of the session; return the errors of that."""
     ended = pytest.CallInfo.from_call(
         lambda: item.session._setupstate.teardown_exact(None), "teardown"
     )

@@ -1,4 +1,4 @@
-"""One request and its answer over a blocking socket: what a test says to a broker, exactly."""
+"""Sends one request to a broker over a blocking socket, exactly as given, and reads the answer."""
 
 import socket
 from typing import TypeVar
