@@ -1,1 +1,1 @@
-"""A whole cluster in one process from one number (docs/simulation.md)."""
+"""Simulates a whole cluster in one process, reproducibly from one seed (docs/simulation.md)."""

@@ -1,7 +1,7 @@
 """`python -m tests.simulation --seed N [--runs N] [--fault NAME]`: replay a seed, or explore.
 
-Prints one line per run, for a failing one the end of its trace, and for several what they add up
-to. Exits 1 if a run failed (at the first one, unless told to go on) or proved too little.
+Prints one line per run, the end of the trace of a failing run, and a summary of several runs. Exits
+with 1 if a run failed (at the first one, unless told to go on) or if coverage is too low.
 """
 
 import argparse
@@ -70,7 +70,7 @@ def search(options: argparse.Namespace, lines_to: str | None) -> int:
 
 
 def findings(summary: explore.Summary) -> dict[str, object]:
-    """For programs: the first failing seed, what it found, and after how many runs."""
+    """Return the first failing seed, its violations, and the number of runs, for programs."""
     failed = [each for each in summary.reports if each.violation is not None]
     first = failed[0] if failed else None
     return {

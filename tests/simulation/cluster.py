@@ -1,7 +1,8 @@
 """The product's own daemons as processes of a simulated world.
 
 Each runs what its `__main__` runs in production: `prepare` of its properties, then `Plan.start`,
-then `Service.stop` on a clean shutdown. Knows how to start and stop them, nothing of faults.
+then `Service.stop` on a clean shutdown. This module starts and stops the daemons, and knows nothing
+of faults.
 """
 
 import asyncio
@@ -42,9 +43,10 @@ class Daemon:
         self.service: Any = None
         """What `Plan.start` returned; None while starting or stopped."""
         self.may_fail = False
-        """Its disk fails: it may end by itself, until it is started again."""
+        """True while its disk fails, so that the daemon may end by itself, until it is started
+        again."""
         self.stopped_in_order: Process | None = None
-        """The last process that came to the end of its shutdown."""
+        """The last process that completed a clean shutdown."""
         self.on_started: Callable[[Daemon], None] = lambda daemon: None
         self.on_power_lost: Callable[[Daemon], None] = lambda daemon: None
         self._prepare = prepare
@@ -114,7 +116,7 @@ class Cluster:
         broker: Properties | None = None,
         controller: Properties | None = None,
     ) -> None:
-        """`broker` and `controller` are properties on top of those every node gets."""
+        """`broker` and `controller` are properties in addition to those of every node."""
         self.world = world
         names = [f"controller-{number}" for number in range(1, controllers + 1)]
         quorum = {FIRST_CONTROLLER_ID + place: name for place, name in enumerate(names)}
@@ -154,7 +156,7 @@ class Cluster:
         return next((each for each in self.daemons.values() if each.process is process), None)
 
     def _may_crash(self, process: Process, error: BaseException) -> bool:
-        """A process whose disk fails may end with that error, and with no other."""
+        """Return whether a process may end with this error, because its disk fails."""
         daemon = self._daemon_of(process)
         return daemon is not None and daemon.may_fail and isinstance(error, MinikafkaError)
 
@@ -170,7 +172,7 @@ class Cluster:
     async def wait_until(
         self, condition: Callable[[], bool], what: str | Callable[[], object], seconds: float
     ) -> None:
-        """Poll a condition of the whole world; a violation if it does not come true."""
+        """Poll a condition of the whole world; Violation if it does not become true in time."""
         deadline = self.world.now() + seconds
         while not condition():
             if self.world.now() > deadline:
@@ -180,7 +182,7 @@ class Cluster:
 
 
 def controller_properties(node_id: int, quorum: Mapping[int, str]) -> dict[str, str]:
-    """What every controller has; `quorum` names the machine of each voter."""
+    """Return the properties of a controller; `quorum` names the machine of each voter."""
     return {
         "node.id": str(node_id),
         "listeners": f"CONTROLLER://0.0.0.0:{CONTROLLER_PORT}",

@@ -1,7 +1,7 @@
 """Drivers whose tasks write transactions that they commit together, batch after batch.
 
-Two drivers of one group take it from each other, as zombies do; tasks fail, are tried twice, or are
-left behind. Each attempt at a batch is one transaction of the history.
+Two drivers fence each other, as a zombie and its successor do. Tasks fail, are tried twice, or are
+abandoned. Each attempt at a batch is one transaction of the history.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 GROUP = "sink"
 ANSWER_MS = 10_000
 Tasks = dict[int, Producer]
-"""By partition: kept from batch to batch, as reused workers do."""
+"""The producers by partition, kept from batch to batch as reused workers keep them."""
 
 
 class Driver:
-    """One process: a driver, run after run, and the producers of its tasks."""
+    """One process that runs drivers one after the other, and the producers of their tasks."""
 
     def __init__(self, workload: "Workload", runtime: SimRuntime) -> None:
         self.workload = workload
@@ -40,7 +40,7 @@ class Driver:
         self.partitions = workload.partition_counts[LEDGER]
 
     async def run(self) -> None:
-        """A driver that fails, or dies, is followed by another."""
+        """Run drivers; one that fails or dies is followed by another."""
         self.workload.started_count += 1
         while not self.workload.stopping:
             self.count += 1
@@ -77,7 +77,7 @@ class Driver:
         tasks: Tasks,
         open_clients: AsyncExitStack,
     ) -> int:
-        """One attempt at a batch; gives the batch to do next."""
+        """Make one attempt at a batch; return the number of the batch to do next."""
         self.count += 1
         attempt = self.history.begin_batch(batch, f"{self.runtime.name}-{batch}-{self.count}")
         attempt.outcome = Outcome.ABORTED  # Until somebody is asked to commit it.
@@ -113,7 +113,7 @@ class Driver:
     async def _commit(
         self, admin: Admin, generation: int, batch: int, named: list[PreparedTransaction]
     ) -> bool:
-        """Commit; now and then lose patience, at whatever moment that is, and ask once more."""
+        """Commit; sometimes stop waiting for the answer at a random moment, and ask again."""
         if self.rng.random() < 0.2:
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.01 * self.rng.random()):
@@ -135,7 +135,7 @@ class Driver:
         return await producer.prepare_transaction()
 
     async def _lose(self, batch: int) -> None:
-        """An attempt at a task that nobody will name."""
+        """Make an attempt at a task that no commit will name."""
         loser = self.history.begin(f"{self.runtime.name}-{batch}-{self.count}-lost")
         loser.outcome = Outcome.ABORTED
         async with self._producer(member_id(GROUP, 0, 0, 1)) as producer:

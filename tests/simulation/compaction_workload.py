@@ -1,7 +1,7 @@
-"""A compacted topic: one who keeps a value for each key, one whose transactions are all aborted.
+"""A compacted topic with two producers: one keeps a value per key, one aborts all it writes.
 
-Which records are left is the product's business. The newest acknowledged value of each key must be
-among them, every record where it was acknowledged, and nothing that was aborted.
+Compaction may leave any records, provided that the newest acknowledged value of each key is among
+them, that each has its acknowledged offset, and that none was aborted.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ def topic_shape(*, group: bool) -> TopicShape:
 
 @dataclass(slots=True)
 class Write:
-    """One value of one key, or that it has none any more."""
+    """One value that was written for a key; None if it was deleted."""
 
     key: bytes
     number: int
@@ -52,7 +52,7 @@ class Write:
 
 @dataclass(slots=True)
 class StateHistory:
-    """What was written, by one producer in this order, and what can be read in the end."""
+    """The writes of one producer in order, and the records that can be read in the end."""
 
     writes: list[Write] = field(default_factory=list)
     final: list[tuple[int, bytes, bytes | None]] = field(default_factory=list)
@@ -118,7 +118,7 @@ def _note(write: Write, delivery: Delivery) -> None:
 
 
 async def abort_all(workload: "Workload", runtime: SimRuntime) -> None:
-    """Write to the same keys, and take it back each time."""
+    """Write to the same keys in transactions, and abort each."""
     workload.started_count += 1
     while not workload.stopping:
         try:

@@ -1,6 +1,6 @@
-"""What happened in runs, counted: every kind of fault, every transition of the state machines.
+"""Counts what happened in runs: every kind of fault, every transition of the state machines.
 
-A cell is named here before anything may be counted in it, so that what never happened shows as 0.
+Each counter must be named here before it is used, so that one that was never reached shows as 0.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ FAULTS = (
 """Those that shape.py draws of."""
 LATER_FAULTS = ("lose-directory", "bit-rot")
 LAST_FAULTS = ("rot-metadata",)
-"""Those that variety.py adds, these after all else was drawn."""
+"""The faults that variety.py adds, drawn after everything else."""
 OPERATIONS = (
     "create-topic",
     "delete-topic",
@@ -74,7 +74,7 @@ REFUSALS = (
     "transactional-offsets",
     "commit-groups",
 )
-"""Stories of bad requests, told from beginning to end."""
+"""The sequences of bad requests that ran from beginning to end."""
 TRANSITIONS = (
     # partitions, as controllers commit them
     "isr-shrunk",
@@ -167,7 +167,7 @@ LOGGED = {
     "unclean leader election lost offsets": "lost-range-reported",
     "metadata: loaded the snapshot": "broker-loaded-snapshot",
 }
-"""Transitions known by what a daemon says, by a part of its message."""
+"""Transitions that are recognised by a daemon's log message, by a part of it."""
 
 
 class Coverage:
@@ -178,12 +178,12 @@ class Coverage:
         self.counts = {f"{kind} {name}": 0 for kind, names in CELLS.items() for name in names}
 
     def note(self, kind: str, name: str, times: int = 1) -> None:
-        """Count; KeyError for a cell that is not named above."""
+        """Add to a counter; KeyError for one that is not named above."""
         key = f"{kind} {name}"
         self.counts[key] += times  # A misspelt name is a KeyError, not a new cell.
 
     def on_log(self, message: object) -> None:
-        """A daemon has logged a message of this form."""
+        """Count the transition, if any, that a daemon's log message stands for."""
         if not isinstance(message, str):
             return
         if message not in self._logged:

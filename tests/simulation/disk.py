@@ -1,7 +1,7 @@
 """The simulated disk of one host: what programs see (the page cache) and what is stable.
 
-A killed process loses nothing that it wrote; a power loss loses what was not synced: sectors one
-by one, names in the order in which they changed. Implements runtime.fs.FileSystem for one process.
+A killed process loses nothing that it wrote. A power loss loses what was not synced: any of the
+sectors, and the newest changes of names. Implements runtime.fs.FileSystem for one process.
 """
 
 import asyncio
@@ -27,22 +27,22 @@ def _error(code: int, path: str) -> OSError:
 
 
 class FileNode:
-    """A file: its bytes in the cache, its bytes on the platter, and what differs."""
+    """A file: its bytes in the page cache and on the platter, and the sectors that differ."""
 
     def __init__(self) -> None:
         self.cache = bytearray()
         self.stable = bytearray()
         self.dirty: dict[int, None] = {}
         self.cut_at: int | None = None
-        """Cut below its stable size since the last sync: the cut, too, may be lost."""
+        """The size to which the file was cut since the last sync: a power loss may undo the cut."""
         self.is_cold = False
-        """The page cache has let go of it: the next read must go to the disk."""
+        """True if the page cache has dropped the file, so that the next read goes to the disk."""
         self.lied_to: Process | None = None
-        """Who was told that a sync failed; what was to be synced looks written, and is not."""
+        """The process that got an error from a sync, whose data looks written and is not."""
 
     @property
     def looks_better(self) -> bool:
-        """Do programs see bytes that neither are stable nor will ever be written again?"""
+        """True if programs see bytes that are not stable and that no later sync will write."""
         if self.cut_at is not None:
             return False
         return any(
@@ -72,7 +72,7 @@ class FileNode:
             self.dirty[sector] = None
 
     def commit(self, sectors: list[int]) -> None:
-        """These sectors, as the cache has them now, and the size are stable."""
+        """Make these sectors, as the cache has them now, and the size stable."""
         size = len(self.cache)
         # What was cut off never comes back beside newer bytes: those are in other blocks.
         del self.stable[size if self.cut_at is None else self.cut_at :]
@@ -85,7 +85,7 @@ class FileNode:
         self.cut_at = None
 
     def lose_power(self, rng: random.Random) -> None:
-        """Of what was not synced, some sectors arrived and some did not."""
+        """Keep some of the sectors that were not synced, and lose the others."""
         sectors = sorted(self.dirty)
         fate = rng.choice(("none", "all", "prefix", "scattered")) if sectors else "none"
         cut_lost = self.cut_at is not None and rng.random() < 0.5
@@ -110,7 +110,7 @@ Change = tuple[str, "FileNode | DirectoryNode | None"]
 
 
 class DirectoryNode:
-    """Names: as programs see them, as they are stable, and the changes in between."""
+    """A directory's names as programs see them, as they are stable, and the changes in between."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Node] = {}
@@ -120,7 +120,7 @@ class DirectoryNode:
         """Another one after each change of `entries`."""
 
     def change(self, *changes: Change) -> None:
-        """Names set, or removed where the node is None: together, or after a power loss not."""
+        """Set names, or remove those with node None; a power loss keeps all changes or none."""
         _apply(self.entries, changes)
         self.version += 1
         self.pending.append(changes)
@@ -153,7 +153,7 @@ def _apply(names: dict[str, Node], changes: Sequence[Change]) -> None:
 
 
 def _works(path: str) -> int | None:
-    """No fault: the hooks of a healthy disk."""
+    """Return no error: the hook of a healthy disk."""
     return None
 
 
@@ -174,12 +174,13 @@ class Disk:
         self.fail_write: Callable[[str], int | None] = _works
         self.fail_read: Callable[[str], int | None] = _works
         self.fail_sync: Callable[[str], int | None] = _works
-        """Hooks: given a path, an errno or None."""
+        """The hooks for faults: each is given a path and returns an errno or None."""
         self.on_kill: Callable[[Process], None] = lambda process: None
         self.has_lied = False
-        """A sync failed once: what it left behind looks written, and is not (fsyncgate)."""
+        """True if a sync has failed: its data looks written, and is not (fsyncgate)."""
         self.on_believed: Callable[[str, str], None] = lambda process, path: None
-        """A process was told that a sync failed, and that the next one of what is lost did not."""
+        """Called if a sync succeeds for a process whose earlier sync of the same data has failed.
+        """
 
     def mend(self) -> None:
         self.capacity = 1 << 40
@@ -191,7 +192,7 @@ class Disk:
         self.locks.clear()
 
     def find(self, path: str) -> "FileNode | DirectoryNode | None":
-        """What programs see at a path; None: nothing."""
+        """Return what programs see at a path, or None."""
         node: Node | None = self.root
         for part in path.split("/"):
             if part:
@@ -199,7 +200,7 @@ class Disk:
         return node
 
     def rot(self, path: str, position: int, bits: int = 0x10) -> None:
-        """Bits of one byte turn over on the platter, and in the cache, which had let go of it."""
+        """Flip bits of one byte on the platter, and in the cache as if it had been read anew."""
         node: Any = self.root
         for part in posixpath.normpath("/" + path).split("/"):
             if part:
@@ -230,7 +231,7 @@ class Disk:
 
 
 class SimFileSystem:
-    """A process's view of its host's disk. A process that is dead changes nothing any more."""
+    """A process's view of its host's disk, which a dead process cannot change any more."""
 
     def __init__(self, disk: Disk, process: Process) -> None:
         self.disk = disk
@@ -263,7 +264,7 @@ class SimFileSystem:
         return self._directory(parent), name
 
     def _may_change(self, path: str) -> bool:
-        """False for a process that has just died; counts towards its planned death."""
+        """Return False if the process has died; count the operation towards a planned death."""
         process = self.process
         if not process.alive:
             return False
@@ -552,7 +553,7 @@ def read_all(disk: Disk, path: str) -> bytes:
 
 
 def names_in(disk: Disk, path: str) -> list[str]:
-    """For observers: the names in a directory, sorted; none if there is none."""
+    """Return, for observers, the names in a directory, sorted; none if it does not exist."""
     node: Any = disk.root
     for part in posixpath.normpath("/" + path).split("/"):
         if part:

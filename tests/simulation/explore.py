@@ -1,4 +1,4 @@
-"""Many seeds over all cores, and what they add up to."""
+"""Runs many seeds on all cores, and summarises the results."""
 
 import multiprocessing
 import os
@@ -14,23 +14,23 @@ from . import line_coverage, scenario
 from .coverage import Coverage
 
 TAIL = 80
-"""Lines of a failing run's trace that are kept."""
+"""The lines of a failing run's trace that are kept."""
 SEEDS_PER_PROCESS = 25
-"""A worker is replaced now and then: what a run leaves behind goes with it."""
+"""The runs after which a worker process is replaced, because runs leave garbage behind."""
 ENOUGH_RUNS = 100
-"""From so many runs on, every cell of the coverage table must have been reached."""
+"""The number of runs from which every counter of the coverage table must be above 0."""
 MEDIAN_ACKNOWLEDGED = 1000
 STUCK_CPU_SECONDS = 200
-"""A run that takes so long has a process that spins without giving up its turn."""
+"""The CPU time after which a run counts as stuck in a process that never yields."""
 
 
 class Stuck(KeyboardInterrupt):
-    """Goes through every handler there is, up to where the run began."""
+    """Ends a stuck run; no handler of the program catches it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run, as it comes out of its process."""
+    """The result of one run, as its worker process sends it."""
 
     seed: int
     violation: str | None
@@ -53,7 +53,7 @@ class Report:
 
 
 def report_on(seed: int, seconds: float, lines_to: str | None = None) -> Report:
-    """Run one seed; which lines it reaches goes to the directory `lines_to`."""
+    """Run one seed; record the lines that it reaches in the directory `lines_to`."""
     if lines_to is None:
         return _report_on(seed, seconds)
     with line_coverage.noted(lines_to, seed):
@@ -96,7 +96,7 @@ def _work(task: tuple[int, float, str | None]) -> Report:
 def run_many(
     seeds: Sequence[int], seconds: float, jobs: int, lines_to: str | None = None
 ) -> Iterator[Report]:
-    """A report for each seed, as they get ready; closing it stops the rest."""
+    """Yield a report for each seed when it is ready; closing the generator stops the other runs."""
     tasks = [(seed, seconds, lines_to) for seed in seeds]
     if jobs == 1 or len(tasks) == 1:
         yield from map(_work, tasks)
@@ -112,7 +112,7 @@ def cores() -> int:
 
 @dataclass(slots=True)
 class Summary:
-    """What the runs so far add up to."""
+    """The summary of the runs so far."""
 
     coverage: Coverage = field(default_factory=Coverage)
     reports: list[Report] = field(default_factory=list)
@@ -128,7 +128,7 @@ class Summary:
 
     @property
     def shortcomings(self) -> list[str]:
-        """Why so many runs prove less than they should; empty for a few runs."""
+        """Return the reasons why the runs prove less than so many should; none for few runs."""
         if len(self.reports) < ENOUGH_RUNS:
             return []
         short = [f"never happened: {cell}" for cell in self.coverage.missing]

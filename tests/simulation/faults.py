@@ -1,6 +1,7 @@
-"""What faults share, and those of processes: killed, paused, stopped, restarted, without power.
+"""The base of all faults, and the faults of processes: kill, pause, stop, restart, power loss.
 
-A fault happens, lasts, and is undone before it returns. It answers whether anything happened.
+A fault is a coroutine that happens, lasts, and is undone before it returns. Its result says whether
+anything happened.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ READY_SECONDS = 15.0
 
 
 class Faults:
-    """Who can be hit, and for how long."""
+    """The base class of faults: the daemons that can be hit, and for how long."""
 
     def __init__(self, world: World, cluster: Cluster, shape: Shape, promises: Promises) -> None:
         self.world = world
@@ -45,7 +46,7 @@ class Faults:
         return list(self.cluster.daemons.values())
 
     def active_controller(self) -> Daemon:
-        """The active one; any, where there is none."""
+        """Return the active controller, or any if there is none."""
         controller = active(self.cluster)
         for daemon in self.controllers:
             if daemon.process is not None and daemon.process.controller is controller:
@@ -53,7 +54,7 @@ class Faults:
         return self.rng.choice(self.controllers)
 
     def some_leader(self) -> Daemon:
-        """The leader of a partition; any broker, where there is none."""
+        """Return the leader of some partition, or any broker if there is none."""
         leaders = self.promises.leaders()
         if not leaders:
             return self.rng.choice(self.brokers)
@@ -70,7 +71,7 @@ class Faults:
             await asyncio.sleep(0.05)
 
     def _delay(self, source: Daemon, target: Daemon, seconds: float) -> None:
-        """Until 0 is said, what one tells the other comes so much later."""
+        """Delay everything from source to target by so many seconds; 0 ends the delay."""
         self.world.network.delay(source.host, target.host, seconds)
 
     async def _bounce(self, victims: Sequence[Daemon]) -> bool:
@@ -123,7 +124,7 @@ class ProcessFaults(Faults):
         return await self._bounce([self.active_controller()])
 
     async def kill_all(self) -> bool:
-        """Everything dies; a majority of each kind returns first, then the others."""
+        """Kill every daemon; a majority of each role returns first, then the others."""
         for daemon in self.daemons:
             daemon.kill()
         await self.down_time()
@@ -140,7 +141,7 @@ class ProcessFaults(Faults):
         return True
 
     async def die_writing(self) -> bool:
-        """It dies inside of a disk operation, of which any part was done."""
+        """Kill a daemon inside of a disk operation, of which any part was done."""
         victim = self.rng.choice(self.daemons)
         process = victim.process
         if process is None or not process.alive:
@@ -165,7 +166,7 @@ class ProcessFaults(Faults):
         return True
 
     async def rolling_restart(self) -> bool:
-        """One after the other: stopped, started, ready, the next."""
+        """Stop and start the daemons one after the other; the next one when the last is ready."""
         for daemon in self.rng.choice((self.brokers, self.controllers, self.daemons)):
             daemon.terminate()
             await self._within(STOP_SECONDS, partial(_has_ended, daemon))
@@ -187,7 +188,7 @@ class ProcessFaults(Faults):
     # -- power ------------------------------------------------------------------------------
 
     async def _worst_moment(self) -> None:
-        """Often: when something was just promised, which the disks may not have yet."""
+        """Often wait for a new acknowledgement, whose data may not be on the disks yet."""
         if self.rng.random() < 0.5:
             await self.promises.until_something_is_promised(2)
 
@@ -201,7 +202,7 @@ class ProcessFaults(Faults):
         return True
 
     async def power_broker(self) -> bool:
-        """As many brokers at once as the promises allow for, but at least one."""
+        """Power off as many brokers at once as the product's guarantees allow, but at least one."""
         await self._worst_moment()
         order = self.rng.sample(self.brokers, len(self.brokers))
         wanted = self.rng.choice((1, 1, 2))
@@ -221,7 +222,7 @@ class ProcessFaults(Faults):
         return True
 
     async def power_controller(self) -> bool:
-        """Any number: what a controller answered is on stable storage of a majority."""
+        """Power off any number of controllers: answered requests are stable on a majority."""
         await self._worst_moment()
         count = min(self.rng.choice((1, 2, 3)), len(self.controllers))
         victims = self.rng.sample(self.controllers, count)
@@ -230,7 +231,7 @@ class ProcessFaults(Faults):
         return await self._lose_power(victims)
 
     async def power_all(self) -> bool:
-        """The whole data centre, where every topic has flush.policy=group."""
+        """Power off all machines, if every topic has flush.policy=group."""
         await self._worst_moment()
         if not self.promises.survive_without(self.brokers):
             return False

@@ -1,7 +1,7 @@
-"""What the members of one consumer group were given, read and committed, and whether that agrees.
+"""Records what members of a consumer group were assigned, read and committed, and checks it.
 
-Pure. Told of every event in the order of time. Findings are kept until the end, when it is known
-which partitions promised nothing.
+Pure. It is notified of every event in the order of time. Contradictions are kept until the end,
+when it is known which partitions had no guarantees.
 
     a partition is   held by a member from `on_assigned` to `on_revoked` or `on_lost`
     a generation     numbers the group's rebalances; who is lost was not told of a newer one
@@ -15,15 +15,15 @@ from .history import Partition, name
 
 @dataclass(slots=True)
 class Holding:
-    """One partition in the hands of one member."""
+    """One partition while it is assigned to one member."""
 
     generation: int
     floor: int
-    """What the group had committed when it was given."""
+    """The group's committed offset when the partition was assigned."""
     next_offset: int | None = None
-    """After the last record that the member read."""
+    """The offset after the last record that the member read."""
     taken_by: tuple[str, int] | None = None
-    """Another member that was given it meanwhile, and in which generation."""
+    """Another member to which the partition was assigned meanwhile, and the generation of that."""
 
 
 @dataclass(slots=True)
@@ -33,18 +33,18 @@ class GroupHistory:
     committed: dict[Partition, int] = field(default_factory=dict)
     """The highest offset whose commit was acknowledged."""
     read_to: dict[Partition, int] = field(default_factory=dict)
-    """Below it every record was read by some member."""
+    """The offset below which some member has read every record."""
     final: dict[Partition, int] = field(default_factory=dict)
-    """What the group had committed in the end."""
+    """The group's committed offsets in the end."""
     found: list[tuple[Partition, str]] = field(default_factory=list)
     may_be_gone_below: Callable[[Partition], int] = lambda partition: 0
-    """Up to where the records of a partition need not be there any more, as things stand."""
+    """Returns the offset below which a partition's records need not exist any more at present."""
     assigned_count: int = 0
     committed_count: int = 0
     _held: dict[tuple[str, Partition], Holding] = field(default_factory=dict)
 
     def on_assigned(self, member: str, partition: Partition, generation: int) -> None:
-        """It begins to read where the group has committed."""
+        """Note that a member begins to read at the group's committed offset."""
         self.assigned_count += 1
         for (other, held), holding in self._held.items():
             if held == partition and other != member and holding.taken_by is None:
@@ -53,7 +53,7 @@ class GroupHistory:
         self._held[member, partition] = Holding(generation, floor)
 
     def on_revoked(self, member: str, partition: Partition, generation: int) -> None:
-        """It gives it up, knowing of `generation`: nobody else may have been given it before."""
+        """Note that a member of `generation` gives the partition up; no other may have it yet."""
         holding = self._held.pop((member, partition), None)
         if holding is None or holding.taken_by is None:
             return
@@ -66,7 +66,7 @@ class GroupHistory:
             )
 
     def on_lost(self, member: str, partition: Partition) -> None:
-        """It was out of the group and did not know."""
+        """Note that a member lost the partition because it was out of the group without knowing."""
         self._held.pop((member, partition), None)
 
     def on_died(self, member: str) -> None:

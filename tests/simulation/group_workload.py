@@ -1,6 +1,6 @@
-"""Members of a consumer group: they come, read, commit, are cut off, and go.
+"""Members of a consumer group, which join, read, commit, are disconnected, and leave.
 
-What they are given and told is the `GroupHistory`'s to judge.
+`GroupHistory` checks what they are assigned and what they read.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ SESSION_MS = 6000
 
 
 class Member:
-    """One process that is a member of the group again and again."""
+    """One process that joins the group again and again."""
 
     def __init__(self, workload: "Workload", runtime: SimRuntime) -> None:
         self.workload = workload
@@ -35,7 +35,7 @@ class Member:
         self.lives = 0
 
     async def run(self) -> None:
-        """One membership after the other, each for some seconds."""
+        """Join and leave the group again and again, for some seconds each."""
         self.workload.started_count += 1
         while not self.workload.stopping:
             self.lives += 1

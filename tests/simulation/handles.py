@@ -1,4 +1,4 @@
-"""asyncio's handles without its debug mode: hundreds of thousands are made in a simulated run."""
+"""asyncio's handles without the debug mode, because a run makes hundreds of thousands of them."""
 
 import asyncio
 import contextvars
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class SimHandle(asyncio.Handle):
-    """A callback that is to run once, in its context."""
+    """A callback that will run once, in its context."""
 
     __slots__ = ()
 
@@ -57,4 +57,4 @@ class SimTimer(SimHandle, asyncio.TimerHandle):
 
 
 def _nothing() -> None:
-    """Stands in for the callback of a cancelled handle, which lets go of what it would call."""
+    """Replaces the callback of a cancelled handle, so that the callback's memory is freed."""

@@ -1,4 +1,4 @@
-"""What clients did and were told, and whether the logs agree with it.
+"""Records what clients did and which answers they got, and checks the logs against it.
 
 Pure. Values are unique: `producer:topic:partition:number`, numbers growing in the order of sending.
 """
@@ -12,17 +12,18 @@ Partition = tuple[str, int]
 
 @dataclass(slots=True)
 class Sent:
-    """One record on its way, and what its producer was told."""
+    """One record that was sent, and the result that its producer got."""
 
     producer: str
     partition: Partition
     number: int
     acknowledged_at: int | None = None
-    """The offset, once acknowledged, -1 where it was not told; None for failed or unknown."""
+    """The offset once acknowledged, -1 if the answer had none; None if it failed or is unknown."""
     may_vanish: bool = False
-    """Sent with acks=1 or 0, or to a topic that is deleted: an acknowledgement promises nothing."""
+    """True if sent with acks=1 or 0, or to a topic that is deleted: acknowledged records may be
+    lost."""
     may_repeat: bool = False
-    """Sent without idempotence: a retry may come twice, and late."""
+    """True if sent without idempotence: the record may appear twice, and late."""
 
     @property
     def value(self) -> bytes:
@@ -38,11 +39,12 @@ class History:
     polled: dict[str, list[tuple[Partition, int, bytes]]] = field(default_factory=dict)
     """Per consumer: (partition, offset, value)."""
     final: dict[Partition, list[tuple[int, bytes]]] = field(default_factory=dict)
-    """Every partition read from its beginning to its end, after the faults."""
+    """The records of every partition, read from beginning to end after the faults."""
     gone_below: dict[Partition, int] = field(default_factory=dict)
-    """Up to where retention, or somebody who asked, may have deleted."""
+    """The offset below which retention or DeleteRecords may have deleted records."""
     lossy: dict[Partition, None] = field(default_factory=dict)
-    """An unclean election is on record, or the topic was made again: what was there may be gone."""
+    """The partitions whose records may be lost: after an unclean election, or if the topic was made
+    again."""
 
     @property
     def acknowledged_count(self) -> int:
@@ -50,7 +52,7 @@ class History:
 
 
 def check(history: History) -> list[str]:
-    """Every contradiction, in words; empty when there is none."""
+    """Return every contradiction as a sentence; none if the history is consistent."""
     findings = [*_check_offsets(history), *_check_acknowledged(history)]
     findings += _check_unique_and_known(history)
     findings += _check_order(history)
@@ -103,7 +105,7 @@ def _check_unique_and_known(history: History) -> Iterator[str]:
 
 
 def _is_gone(history: History, partition: Partition, offset: int) -> bool:
-    """May this record, and all before it, have been deleted?"""
+    """Return whether this record, and all before it, may have been deleted."""
     return offset < history.gone_below.get(partition, 0)
 
 

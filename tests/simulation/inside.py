@@ -1,4 +1,4 @@
-"""Where the product keeps what invariants look at: the only module that knows its private parts."""
+"""Reads the product's state for the invariants: the only module that knows its private parts."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ NOTHING: Mapping[TopicIdPartition, Partition] = {}
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """While this lasts, a process knows the product that it runs, from its first moment on."""
+    """Context manager in which each process knows, from its start, the daemon that it runs."""
 
     def watching(cls: Any, attribute: str) -> Any:
         construct = cls.__init__
@@ -73,9 +73,9 @@ def _compactions_counted() -> Any:
 
 
 def _touches_noted(cls: type, names: tuple[str, ...]) -> Any:
-    """A process notes of which objects of the class one of these attributes was set.
+    """Make each process note the objects of a class of which one of these attributes was set.
 
-    They are all that `seen` looks at: a step that sets none of them has changed no replica.
+    `seen` reads only these attributes, so a step that sets none of them has changed no replica.
     """
     set_attribute = object.__setattr__
 
@@ -121,7 +121,7 @@ def _votes_noted() -> Any:
 
 
 def collectors_of(service: Broker | ControllerServer) -> tuple[Collector, ...]:
-    """What a daemon's metrics listener reads at a scrape, the metrics of its process too."""
+    """Return the collectors that a daemon's metrics listener reads at a scrape."""
     listener = service.parts.metrics if isinstance(service, Broker) else service.metrics
     assert listener is not None, "metrics.listener is not set"
     return listener._collectors
@@ -134,7 +134,7 @@ def partitions_of(process: Process) -> Mapping[TopicIdPartition, Partition]:
 
 
 def touched_replicas(process: Process) -> list[Partition]:
-    """Those of a broker of which anything was set since the last question."""
+    """Return the replicas of a broker of which an attribute was set since the last call."""
     touched, process.touched = process.touched, {}
     return [
         each
@@ -158,13 +158,13 @@ def seen(partition: Partition) -> Seen:
 
 
 def reads_from_follower(consumer: Any, partition: TopicPartition) -> bool:
-    """Was a consumer sent to a replica in its rack?"""
+    """Return whether a consumer was sent to a replica in its rack."""
     state = consumer._engine.positions.states.get(partition)
     return state is not None and state.nearer.replica >= 0
 
 
 def image_of_controller(process: Process) -> MetadataImage | None:
-    """What a controller knows to be committed; decisions not yet stable may be undone."""
+    """Return the metadata that a controller knows to be committed."""
     controller = process.controller
     return controller.committed if controller is not None else None
 
@@ -184,11 +184,11 @@ class QuorumSeen(NamedTuple):
     log_end: int
     snapshot_end: int
     cut_count: int
-    """How often its log was cut since it was opened."""
+    """The number of times that the log was cut since it was opened."""
 
 
 class Granted(NamedTuple):
-    """A vote that a candidate was told of."""
+    """A vote that a candidate has received."""
 
     voter_id: int
     candidate_id: int
@@ -196,7 +196,7 @@ class Granted(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """A vote that a voter gives, by what the candidate said of its log."""
+    """A vote that a voter gives, with the log end that the candidate claimed."""
 
     candidate_id: int
     epoch: int
@@ -207,13 +207,13 @@ class Grant(NamedTuple):
 
 
 def voter_key(process: Process | None, voter_id: int) -> VoterKey:
-    """As whom a controller votes; of one that does not run only the id is known."""
+    """Return a controller's identity as a voter; if it does not run, only its id is known."""
     quorum = process.quorum if process is not None else None
     return VoterKey(voter_id) if quorum is None else quorum.node.standing.settings.me
 
 
 def quorum_of(process: Process) -> QuorumSeen | None:
-    """Where the controller stands; None before it knows."""
+    """Return the controller's state in the quorum; None before it has one."""
     quorum = process.quorum
     if quorum is None:
         return None
@@ -230,7 +230,7 @@ def quorum_of(process: Process) -> QuorumSeen | None:
 
 
 def holds_lease(process: Process) -> bool | None:
-    """May a broker act as a leader by itself at this moment? None: it needs no lease for it."""
+    """Return whether a broker's lease lets it act as a leader now; None if it needs no lease."""
     if process.partitions is None:
         return None
     host = process.partitions.host
@@ -239,7 +239,7 @@ def holds_lease(process: Process) -> bool | None:
 
 
 def quorum_key(process: Process) -> tuple[object, ...] | None:
-    """Another one whenever `quorum_of` may say something else; cheap."""
+    """Return a cheap value that changes whenever the result of `quorum_of` may change."""
     quorum = process.quorum
     if quorum is None:
         return None
@@ -249,13 +249,13 @@ def quorum_key(process: Process) -> tuple[object, ...] | None:
 
 
 def granted_votes(process: Process) -> list[Granted]:
-    """The votes that this candidate was given since the last question."""
+    """Return the votes that this candidate has received since the last call."""
     given, process.votes = process.votes, []
     return given
 
 
 def grants_of(process: Process) -> list[Grant]:
-    """The votes that this voter has given since the last question."""
+    """Return the votes that this voter has given since the last call."""
     if not process.grants:
         return []
     given, process.grants = process.grants, []
@@ -263,7 +263,7 @@ def grants_of(process: Process) -> list[Grant]:
 
 
 def active(cluster: Any) -> Controller | None:
-    """The active controller object of the newest epoch, None while there is none."""
+    """Return the active controller object of the newest epoch, or None."""
     found: Controller | None = None
     for daemon in cluster.controllers.values():
         process = daemon.process
