@@ -91,7 +91,8 @@ install -d -m 0755 {config}
 install -m 0640 -g {user} ./*.properties {config}/
 install -m 0644 ./*.service {units}/
 systemctl daemon-reload
-systemctl enable --now {instances}
+# A new cluster's daemons are active once most controllers run, so this host waits for no other.
+systemctl enable --now --no-block {instances}
 """
 UNITS: Final = "/etc/systemd/system"
 
