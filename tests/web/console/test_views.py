@@ -384,6 +384,7 @@ def test_settings_that_differ_come_first_with_what_they_would_be() -> None:
         ("c", "secret", words.UNKNOWN),
         ("a", "1", words.UNKNOWN),
     ]
+    assert [row.current for row in rows] == ["2", "", "1"]
     assert [row.name for row in config_rows(entries, "", only_changed=True)] == ["b", "c"]
     assert [row.name for row in config_rows(entries, "A", only_changed=False)] == ["a"]
 

@@ -29,6 +29,8 @@ class ConfigRow:
     origin: str
     is_changed: bool
     """True if the setting is not at its default."""
+    current: str
+    """The value as a form takes it; empty if it is a secret or not set."""
     default: str
     """The value that would be in force if this one were not set; a dash if it is unknown."""
     is_read_only: bool
@@ -65,6 +67,7 @@ def _row(entry: ConfigEntry) -> ConfigRow:
         "secret" if entry.is_sensitive else UNKNOWN if entry.value is None else entry.value,
         ORIGINS.get(entry.source, "elsewhere"),
         not entry.is_default,
+        "" if entry.is_sensitive else entry.value or "",
         _default_of(entry.synonyms),
         entry.is_read_only,
         _plain(entry.documentation or ""),
