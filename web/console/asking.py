@@ -7,6 +7,7 @@ no DescribeReplicas, an old one no quorum) is None or empty, and the rest is sho
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import Final, TypeVar
 
 from ...client.admin.admin import Admin
@@ -42,7 +43,7 @@ MOST_OPEN: Final = 200
 REPLICA_MS: Final = 1_500
 """Milliseconds after which a broker is shown as silent, so that the others need not wait for it."""
 MIN_ISR: Final = "min.insync.replicas"
-MOST_MIN_ISR: Final = 500
+MOST_MIN_ISR: Final = 1_000
 """The most topics whose min.insync.replicas is read at a time."""
 
 
@@ -55,10 +56,13 @@ async def sight(admin: Admin, runtime: Runtime) -> Sight:
         if_known(admin.list_partition_reassignments()),
         quorum(admin),
     )
-    short = [
-        topic.name for topic in topics.values() if any(map(is_under_replicated, topic.partitions))
-    ]
-    least = await min_isr(admin, short[:MOST_MIN_ISR])
+    # Those with the fewest replicas in sync first: they are the likeliest to be under the minimum.
+    fewest = {
+        name: min(len(one.isr) for one in topic.partitions)
+        for name, topic in topics.items()
+        if any(map(is_under_replicated, topic.partitions))
+    }
+    least = await min_isr(admin, nsmallest(MOST_MIN_ISR, fewest, fewest.__getitem__))
     return Sight(at_ms, seen, topics, moving or {}, controllers, least)
 
 
