@@ -9,50 +9,69 @@ import importlib
 import sys
 
 import click
+from click.shell_completion import CompletionItem
 
 from ..runtime.errors import ConfigError, MinikafkaError
 from ..runtime.spelling import did_you_mean
 
-COMMANDS = {
-    "up": "Run a local cluster in the foreground.",
-    "host": "Run the brokers of one host, one for each core.",
-    "server-start": "Start one broker or controller, here or in the background.",
-    "server-stop": "Stop the daemons of this machine.",
-    "console": "Show a cluster in the browser.",
-    "generate": "Write what a cluster is watched and run with: Prometheus, systemd, Helm, ...",
-    "topics": "Create, list, describe, alter and delete topics.",
-    "configs": "Describe and change settings of topics and brokers.",
-    "client-metrics": "Ask clients to push their metrics to the brokers.",
-    "console-producer": "Write lines of standard input to a topic.",
-    "console-consumer": "Print the records of topics.",
-    "consumer-groups": "List, describe, delete and reset groups of consumers.",
-    "streams-application-reset": "Let an application of Kafka Streams begin anew.",
-    "groups": "List groups of every type.",
-    "transactions": "List, describe and abort transactions.",
-    "get-offsets": "Print where partitions begin and end, or are at a time.",
-    "delete-records": "Delete records before offsets.",
-    "log-dirs": "Describe the directories of brokers.",
-    "replica-verification": "Compare the replicas of partitions.",
-    "reassign-partitions": "Move copies of partitions to other brokers.",
-    "plan": "Plan a change of replicas: its difference, its price, and the way back.",
-    "leader-election": "Elect preferred leaders, or unclean ones where none is left.",
-    "cluster": "Print a cluster's id and endpoints, or unregister a broker.",
-    "broker-api-versions": "Print which APIs brokers serve, in which versions.",
-    "metadata-quorum": "Describe the quorum of controllers.",
-    "features": "Describe and change the levels of features.",
-    "dump-log": "Print log segments, indexes, snapshots and checkpoints from disk.",
-    "producer-perf-test": "Measure producing.",
-    "consumer-perf-test": "Measure consuming.",
-    "e2e-latency": "Measure the time from a producer to a consumer.",
-    "verifiable-producer": "Write numbers; print what became of each as JSON.",
-    "verifiable-consumer": "Read a topic in a group; print what happens as JSON.",
+SECTIONS = {
+    "Running": {
+        "up": "Run a local cluster in the foreground.",
+        "host": "Run the brokers of one host, one for each core.",
+        "server-start": "Start one broker or controller, here or in the background.",
+        "server-stop": "Stop the daemons of this machine.",
+        "console": "Show a cluster in the browser.",
+        "generate": "Write what a cluster is watched and run with: Prometheus, systemd, Helm, ...",
+    },
+    "Topics and records": {
+        "topics": "Create, list, describe, alter and delete topics.",
+        "configs": "Describe and change settings of topics and brokers.",
+        "console-producer": "Write lines of standard input to a topic.",
+        "console-consumer": "Print the records of topics.",
+        "get-offsets": "Print where partitions begin and end, or are at a time.",
+        "delete-records": "Delete records before offsets.",
+    },
+    "Groups and transactions": {
+        "consumer-groups": "List, describe, delete and reset groups of consumers.",
+        "groups": "List groups of every type.",
+        "transactions": "List, describe and abort transactions.",
+        "streams-application-reset": "Let an application of Kafka Streams begin anew.",
+    },
+    "The cluster": {
+        "cluster": "Print a cluster's id and endpoints, or unregister a broker.",
+        "broker-api-versions": "Print which APIs brokers serve, in which versions.",
+        "metadata-quorum": "Describe the quorum of controllers.",
+        "features": "Describe and change the levels of features.",
+        "client-metrics": "Ask clients to push their metrics to the brokers.",
+    },
+    "Replicas and disks": {
+        "plan": "Plan a change of replicas: its difference, its price, and the way back.",
+        "reassign-partitions": "Move copies of partitions to other brokers.",
+        "leader-election": "Elect preferred leaders, or unclean ones where none is left.",
+        "log-dirs": "Describe the directories of brokers.",
+        "replica-verification": "Compare the replicas of partitions.",
+        "dump-log": "Print log segments, indexes, snapshots and checkpoints from disk.",
+    },
+    "Measuring and testing": {
+        "producer-perf-test": "Measure producing.",
+        "consumer-perf-test": "Measure consuming.",
+        "e2e-latency": "Measure the time from a producer to a consumer.",
+        "verifiable-producer": "Write numbers; print what became of each as JSON.",
+        "verifiable-consumer": "Read a topic in a group; print what happens as JSON.",
+    },
+    "This command": {
+        "completion": "Print a script that completes this command in a shell.",
+    },
 }
+"""The commands by section, each with its line of help, in the order in which help lists them."""
+COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 """The line of help of each command. A command's module and function have the command's name."""
 ELSEWHERE = {
     "up": "minikafka.deploy.up",
     "host": "minikafka.deploy.host",
     "server-start": "minikafka.deploy.server_start",
     "server-stop": "minikafka.deploy.server_stop",
+    "completion": "minikafka.deploy.completion",
     "plan": "minikafka.deploy.plan.command",
     "console": "minikafka.web.console.command",
     "generate": "minikafka.deploy.generate.command",
@@ -86,9 +105,18 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the table, importing none."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        """List the commands from the table, section by section, importing none."""
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Complete the name of a command from the table, importing none."""
+        return [
+            CompletionItem(name, help=text)
+            for name, text in COMMANDS.items()
+            if name.startswith(incomplete)
+        ] + click.Command.shell_complete(self, ctx, incomplete)
 
 
 def _show_version(context: click.Context) -> None:

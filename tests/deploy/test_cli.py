@@ -1,10 +1,12 @@
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import minikafka as minikafka_package
-from minikafka.deploy.cli import COMMANDS
+from minikafka.deploy.cli import COMMANDS, SECTIONS
 from minikafka.protocol.records import record_backend
 
 
@@ -29,6 +31,71 @@ def test_help_lists_every_command_and_imports_none() -> None:
     assert "uvloop" not in modules
     for command in COMMANDS:
         assert any(line.split()[:1] == [command] for line in text)
+
+
+def test_help_groups_the_commands() -> None:
+    out = minikafka("--help").stdout
+    found = dict(re.findall(r"^(\w[^\n]*):\n((?:  .*\n)+)", out, re.MULTILINE))
+    found.pop("Options")
+    assert list(found) == list(SECTIONS)
+    for title, commands in SECTIONS.items():
+        listed = " ".join(f"{name} {text}" for name, text in commands.items())
+        assert " ".join(found[title].split()) == listed
+
+
+@pytest.mark.parametrize(
+    ("shell", "line"),
+    [
+        ("bash", "complete -o nosort -F _minikafka_completion minikafka"),
+        ("zsh", "#compdef minikafka"),
+        ("fish", "complete --no-files --command minikafka"),
+    ],
+)
+def test_a_shell_gets_its_script(shell: str, line: str) -> None:
+    done = minikafka("completion", shell)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert line in done.stdout
+    assert "_MINIKAFKA_COMPLETE" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("minikafka verif", ["verifiable-producer", "verifiable-consumer"]),
+        ("minikafka topics --under-re", ["--under-replicated-partitions"]),
+        ("minikafka leader-election --election-type p", ["preferred"]),
+        ("minikafka transactions a", ["abort"]),
+        ("minikafka xyzzy", []),
+    ],
+)
+def test_bash_completes_commands_flags_and_values(
+    tmp_path: Path, words: str, completed: list[str]
+) -> None:
+    """With the script that is printed, as bash calls it when Tab is pressed."""
+    code = "from minikafka.deploy.cli import main; main()"
+    program = tmp_path / "minikafka"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n")
+    program.chmod(0o755)
+    script = (
+        f"{minikafka('completion', 'bash').stdout}\n"
+        f"COMP_WORDS=({words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))\n"
+        f"_minikafka_completion {program}\n"
+        'printf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    assert done.stdout.split() == completed
+
+
+def test_completing_a_name_imports_no_command() -> None:
+    code = (
+        "import sys\nfrom minikafka.deploy.cli import minikafka\n"
+        "import click\ncontext = click.Context(minikafka)\n"
+        "print([item.value for item in minikafka.shell_complete(context, 'to')])\n"
+        "print([m for m in sys.modules if m.startswith('minikafka.client')])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert out == "['topics']\n[]\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -13,7 +13,15 @@ CONSUMER = ("console-consumer", *TO)
 PRODUCER = ("console-producer", *TO)
 TOPICS = ("topics", *TO)
 PRODUCER_PERF = ("producer-perf-test", *TO, "--topic", "t", "--num-records", "10")
-WITHOUT_BROKERS = ("dump-log", "generate", "host", "server-start", "server-stop", "up")
+WITHOUT_BROKERS = (
+    "completion",
+    "dump-log",
+    "generate",
+    "host",
+    "server-start",
+    "server-stop",
+    "up",
+)
 WITH_BROKERS = [command for command in COMMANDS if command not in WITHOUT_BROKERS]
 CONSUMER_PERF = ("consumer-perf-test", *TO, "--num-records", "10")
 
