@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..group_types import RebalanceListener
 
 from .common import bootstrap_server, client_settings, command_config, command_property, run
-from .performance import HEADER, Consumed, consumer_progress, consumer_summary
+from .performance import HEADER, Consumed, consumer_progress, consumer_summary, metric_lines
 
 POLL_MS = 100
 POLL_RECORDS = 10_000
@@ -32,6 +32,7 @@ class Plan:
     date_format: str
     detailed: bool
     hide_header: bool
+    prints_metrics: bool
 
 
 @click.command("consumer-perf-test")
@@ -65,6 +66,12 @@ class Plan:
     "--date-format",
     default="yyyy-MM-dd HH:mm:ss:SSS",
     help="The format of times, a pattern of Java's SimpleDateFormat.",
+)
+@click.option(
+    "--print-metrics",
+    "prints_metrics",
+    is_flag=True,
+    help="Print the consumer's metrics at the end.",
 )
 @click.option("--hide-header", is_flag=True, help="Do not print the names of the columns.")
 @click.option("--socket-buffer-size", type=int, expose_value=False, hidden=True)
@@ -157,6 +164,7 @@ async def _measure(settings: dict[str, str], plan: Plan) -> int:
                     line = consumer_progress(reported, end, joining.take(), plan.date_format)
                     print(line, flush=True)
                 reported = end
+        metrics, client_id = consumer.metrics(), consumer.config.client_id
     if end.count < plan.count:
         print(
             "WARNING: Exiting before consuming the expected number of messages: timeout "
@@ -165,6 +173,8 @@ async def _measure(settings: dict[str, str], plan: Plan) -> int:
         )
     if not plan.detailed:
         print(consumer_summary(begin, end, joining.total_ms, plan.date_format))
+    if plan.prints_metrics:
+        print("\n".join(metric_lines("consumer", client_id, metrics)))
     return 0 if end.count >= plan.count else 1
 
 

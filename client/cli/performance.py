@@ -1,8 +1,11 @@
 """Computes the results of the performance tests, and formats them as Kafka's tools do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import isnan
+
+from ..measures import MEASURES
 
 MEBIBYTE = 1024 * 1024
 SAMPLES_MAX = 500_000
@@ -151,3 +154,16 @@ def java_date(wall_ms: float, pattern: str) -> str:
         pattern = pattern.replace(java, python)
     moment = datetime.fromtimestamp(wall_ms / 1000.0)
     return moment.strftime(pattern).replace("SSS", f"{moment.microsecond // 1000:03d}")
+
+
+def metric_lines(kind: str, client_id: str, values: Mapping[str, float]) -> list[str]:
+    """Return the lines of --print-metrics; `kind` is a key of MEASURES."""
+    rows = sorted(
+        (f"{one.group}-metrics:{one.name}:{{client-id={client_id}}}", values[one.name])
+        for one in MEASURES[kind]
+    )
+    width = max(len(name) for name, _ in rows)
+    shown = (
+        f"{name:<{width}} : {'NaN' if isnan(value) else f'{value:.3f}'}" for name, value in rows
+    )
+    return ["", f"{'Metric Name':<{width}}   Value", *shown]

@@ -26,7 +26,7 @@ from .common import (
     run,
     say,
 )
-from .performance import ProducerStats
+from .performance import ProducerStats, metric_lines
 
 UNTHROTTLED_CHUNK = 256
 DEFAULT_TRANSACTION_MS = 3000
@@ -46,6 +46,7 @@ class Plan:
     interval_ms: int
     transaction_ms: int | None = None
     """The ms after which a transaction is committed; None means no transactions."""
+    prints_metrics: bool = False
 
     def due_seconds(self, number: int) -> float:
         """Return when to send record `number`, in seconds from the start; 0 without a rate."""
@@ -84,6 +85,7 @@ class Plan:
     default=5000,
     help="Time between two lines of results, in ms.",
 )
+@click.option("--print-metrics", is_flag=True, help="Print the producer's metrics at the end.")
 @click.option("--transactional-id", help="Send in transactions with this transactional id.")
 @click.option(
     "--transaction-duration-ms",
@@ -104,6 +106,7 @@ def producer_perf_test(
     throughput: float,
     warmup_records: int,
     reporting_interval: int,
+    print_metrics: bool,
     transactional_id: str | None,
     transaction_duration_ms: int | None,
     command_config: Path | None,
@@ -137,7 +140,15 @@ def producer_perf_test(
     elif transaction_ms is not None:
         dice = random.SystemRandom()
         settings["transactional.id"] = f"{DEFAULT_TRANSACTIONAL_ID}-{dice.getrandbits(64):016x}"
-    plan = Plan(topic, num_records, throughput, warmup_records, reporting_interval, transaction_ms)
+    plan = Plan(
+        topic,
+        num_records,
+        throughput,
+        warmup_records,
+        reporting_interval,
+        transaction_ms,
+        print_metrics,
+    )
     run(_measure(settings, plan, payload))
 
 
@@ -245,7 +256,10 @@ async def _measure(settings: dict[str, str], plan: Plan, payload: Payload) -> in
         await producer.flush()
         await commits.end()
         await asyncio.sleep(0)  # Callbacks of the last batch run through the loop.
+        metrics, client_id = producer.metrics(), producer.config.client_id
     measurement.print_summary()
+    if plan.prints_metrics:
+        print("\n".join(metric_lines("producer", client_id, metrics)))
     if measurement.failed:
         say(f"minikafka producer-perf-test: {measurement.failed} records were not delivered")
     return 1 if measurement.failed else 0

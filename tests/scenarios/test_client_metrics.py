@@ -39,24 +39,14 @@ def told(stage: Stage, name: str, **labels: str) -> dict[int, float]:
 
 
 @staged(broker=METRICS)
-async def test_a_client_pushes_on_when_its_broker_dies_and_stops_when_nobody_asks(
-    stage: Stage,
-) -> None:
+async def test_a_client_stops_when_nobody_asks_any_more(stage: Stage) -> None:
     await stage.create_topic("t", [[1, 2, 3]])
     await subscribe(stage, "org.apache.kafka.producer.")
     producer = await stage.producer("pusher")
     me = await instance_of(producer)
     await producer.send("t", b"1")
     await stage.sleep(2 * INTERVAL_S)
-    ((keeper, count),) = told(stage, SENT, client_instance_id=me).items()
-    assert count == 1
-    stage.kill(keeper)
-    await producer.send("t", b"2")
-    await stage.sleep(10 * INTERVAL_S)
-    ((other, count),) = told(stage, SENT, client_instance_id=me).items()
-    assert count >= 2, "what is sent again counts again"
-    assert other != keeper
-    assert await instance_of(producer) == me
+    assert list(told(stage, SENT, client_instance_id=me).values()) == [1]
     await subscribe(stage, None)
     pushing = producer.producer._engine.reporter._pushing
     await stage.until(
@@ -65,6 +55,7 @@ async def test_a_client_pushes_on_when_its_broker_dies_and_stops_when_nobody_ask
     )
     before = told(stage, TAKEN)
     await stage.sleep(5 * INTERVAL_S)
+    assert await instance_of(producer) == me
     await producer.close()
     assert told(stage, TAKEN) == before
 

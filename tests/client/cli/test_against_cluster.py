@@ -179,9 +179,15 @@ def test_performance_tests(minikafka: Minikafka) -> None:
         out,
     )
     read = ("--topic", "perf", "--messages", 3000)
-    header, line = minikafka("consumer-perf-test", *read)[0].splitlines()
+    header, line, *metrics = minikafka("consumer-perf-test", *read, "--print-metrics")[
+        0
+    ].splitlines()
     assert header.startswith("start.time, end.time, data.consumed.in.MB, MB.sec, ")
     assert line.split(", ")[2::2][:2] == ["0.2861", "3000"]
+    (consumed,) = (one for one in metrics if ":records-consumed-total:" in one)
+    assert consumed.endswith(" : 3000.000")
+    few_sent = ("--topic", "perf", "--num-records", 0, "--record-size", 1, "--print-metrics")
+    assert "producer-metrics:record-send-total:{" in minikafka("producer-perf-test", *few_sent)[0]
     few = ("--topic", "perf", "--num-records", 4000, "--timeout", 500, "--hide-header")
     out, _ = minikafka("consumer-perf-test", *few, code=1)
     assert out.startswith("WARNING: Exiting before consuming the expected number of messages")

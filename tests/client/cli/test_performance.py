@@ -9,8 +9,10 @@ from minikafka.client.cli.performance import (
     consumer_progress,
     consumer_summary,
     java_date,
+    metric_lines,
     percentiles,
 )
+from minikafka.client.measures import MEASURES
 
 MEBIBYTE = 1024 * 1024
 
@@ -78,3 +80,18 @@ def test_dates_follow_a_java_pattern() -> None:
     moment = 1_700_000_000_123.0
     assert java_date(moment, "dd.MM.yyyy HH:mm:ss") == "14.11.2023 22:13:20"
     assert java_date(moment, "HH:mm:ss.SSS") == "22:13:20.123"
+
+
+def test_metrics_are_printed_as_kafka_does() -> None:
+    values = {measure.name: float("nan") for measure in MEASURES["consumer"]}
+    values["records-lag-max"] = 12.3456
+    lines = metric_lines("consumer", "me", values)
+    assert len(lines) == len(values) + 2
+    name = "consumer-fetch-manager-metrics:records-lag-max:{client-id=me}"
+    (line,) = (line for line in lines if line.startswith(name))
+    assert line.removeprefix(name).lstrip() == ": 12.346"
+    assert lines[0] == ""
+    assert lines[1].split() == ["Metric", "Name", "Value"]
+    assert lines[2].startswith("consumer-coordinator-metrics:assigned-partitions:{client-id=me}")
+    assert lines[2].endswith(" : NaN")
+    assert len({line.index(" : ") for line in lines[2:]}) == 1
