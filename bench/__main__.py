@@ -30,6 +30,7 @@ from . import (
     groups,
     latency,
     memory,
+    metrics,
     produce,
     spark,
     startup,
@@ -204,6 +205,23 @@ def run_memory(results: dict[str, Any]) -> None:
         say(f"{name:<14} PSS {mib:6.1f} MiB after ready, {added:5.2f} KiB per idle partition")
 
 
+def run_metrics(results: dict[str, Any]) -> None:
+    """Measure what metrics cost a broker, and what a scrape of many partitions does."""
+    costs, scraped = metrics.compare(), metrics.scrape()
+    results["metrics"] = {
+        "costs": [cost._asdict() for cost in costs],
+        "scrape": scraped._asdict(),
+    }
+    for cost in costs:
+        both = f"{cost.cpu_us_without:>8.2f} us/req, with metrics {cost.cpu_us_with:>8.2f}"
+        say(f"{cost.case:<46} {both} {cost.ratio:>6.3f}")
+    say(
+        f"scrape of {scraped.partitions:,} partitions, {scraped.megabytes:.1f} MB: "
+        f"{scraped.cpu_ms:.1f} ms of CPU, the first {scraped.first_cpu_ms:.1f}; longest wait of a "
+        f"request {scraped.longest_wait_ms:.1f} ms, {scraped.longest_wait_idle_ms:.1f} without"
+    )
+
+
 def run_groups(results: dict[str, Any]) -> None:
     """Measure what consumer groups cost."""
     found = groups.measure()
@@ -305,6 +323,7 @@ SECTIONS: dict[str, Section] = {
     "latency": run_latency,
     "startup": run_startup,
     "memory": run_memory,
+    "metrics": run_metrics,
     "groups": run_groups,
     "flush": run_flush,
     "failover": run_failover,

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import clients, console, failover_page, groups, spark
+from . import clients, console, failover_page, groups, metrics, spark
 
 ABOUT_A_RUN = ("machine", "at", "versions", "stream_seconds", "floor")
 """What a results file holds besides its sections."""
@@ -116,6 +116,7 @@ def _targets(results: dict[str, Any]) -> list[str]:
         *groups.checks(results),
         *failover_page.checks(results),
         *spark.checks(results),
+        *metrics.checks(results),
         *console.checks(results),
     ]
     return [
@@ -318,6 +319,7 @@ def _rest(results: dict[str, Any]) -> list[str]:
         *failover_page.section(results),
         *spark.section(results),
         *console.section(results),
+        *metrics.section(results),
     ]
 
 
