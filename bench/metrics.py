@@ -1,4 +1,4 @@
-"""What metrics cost: a broker that is scraped each second beside one that serves none, and a scrape.
+"""The cost of metrics: a broker scraped each second beside one that serves none, and a scrape.
 
 Short rounds of the two brokers take turns, and a ratio is the median of those within each pair of
 rounds. A scrape is of a broker that leads many partitions.

@@ -39,6 +39,7 @@ from .coordinator.transactions import TransactionParts, Transactions
 from .deadlines import Deadlines
 from .edge import Edge
 from .metrics.collectors import ToldOf, collectors_of
+from .metrics.group_lag import GroupLag
 from .net.answer import Api
 from .net.timing import RequestTimes
 from .partition.log_store import LogStore
@@ -114,8 +115,8 @@ class Parts:
     peers: Peers
     edge: Edge
     apis: Mapping[int, Api]
-    times: RequestTimes | None
-    """The counts and times of requests; None if no metrics are served."""
+    told_of: ToldOf
+    """The parts that are there for metrics, or are read for them."""
     metrics: MetricsListener | None
     """The listener for scrapes; None if no metrics are served."""
 
@@ -159,7 +160,6 @@ def assemble(
         on_replicas_lost=lost.lose,
         traffic=None if config.metrics_listener is None else Traffic(),
     )
-    times = None if config.metrics_listener is None else RequestTimes(runtime.monotonic_us)
     partitions = Partitions(runtime, config, store, ground.deadlines, links)
     repairs = Repairs(runtime, config.node_id, partitions.find, whereabouts.peer)
     for directory in directories:
@@ -169,6 +169,7 @@ def assemble(
         Surroundings(ground, follower, whereabouts, channel, partitions, peers, channel.lease)
     )
     compaction = _make_compaction(ground, follower, partitions)
+    told_of = _make_told_of(edge, proposals, peers)
     publishing = Publishing(partitions, edge, peers, compaction)
     return Parts(
         deadlines=ground.deadlines,
@@ -187,8 +188,8 @@ def assemble(
         peers=peers,
         edge=edge,
         apis=make_apis(make_sessions(runtime, config), has_telemetry=edge.telemetry is not None),
-        times=times,
-        metrics=_make_metrics(edge, channel, ToldOf(proposals, peers, times)),
+        told_of=told_of,
+        metrics=_make_metrics(edge, channel, told_of),
     )
 
 
@@ -243,6 +244,12 @@ def _make_compaction(ground: Ground, metadata: Metadata, partitions: Partitions)
     return Compaction(
         ground.runtime, lambda: table_of(metadata.image, CompactionConfig), partitions
     )
+
+
+def _make_told_of(edge: Edge, proposals: IsrProposals, peers: Peers) -> ToldOf:
+    is_served = edge.config.metrics_listener is not None
+    times = RequestTimes(edge.runtime.monotonic_us) if is_served else None
+    return ToldOf(proposals, GroupLag(edge, peers), times)
 
 
 def _make_metrics(edge: Edge, channel: ControllerChannel, others: ToldOf) -> MetricsListener | None:

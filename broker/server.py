@@ -87,7 +87,7 @@ class Broker:
     def connect(self, listener: str) -> Connection:
         """Make the connection of a client that has connected to the named listener."""
         parts = self.parts
-        return Connection(parts.edge, listener, parts.apis, parts.times)
+        return Connection(parts.edge, listener, parts.apis, parts.told_of.times)
 
     def ready(self) -> Mapping[str, object]:
         """Return the node id, the bound listeners and, if metrics are served, their address."""
@@ -182,6 +182,7 @@ class Broker:
             parts.log_ends,
             parts.lost,
             edge.transactions,
+            parts.told_of.lag,
             parts.peers,
             edge.producer_ids,
             edge.groups,

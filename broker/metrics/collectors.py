@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from ...runtime.metrics import Collector
 from ..edge import Edge
 from ..net.timing import RequestTimes
-from ..peers import Peers
 from ..replication.isr_proposals import IsrProposals
 from .clients import ClientMetrics
 from .connections import ConnectionMetrics
@@ -25,7 +24,7 @@ class ToldOf:
     """The parts of a broker that metrics are read from and that are not in its `Edge`."""
 
     proposals: IsrProposals
-    peers: Peers
+    lag: GroupLag
     times: RequestTimes | None
     """The counts and times of requests; None if requests are not counted."""
 
@@ -39,7 +38,7 @@ def collectors_of(edge: Edge, others: ToldOf) -> tuple[Collector, ...]:
         PartitionMetrics(edge, labelled),
         ReplicationMetrics(others.proposals, labelled),
         CoordinatorMetrics(edge),
-        GroupMetrics(edge, GroupLag(edge, others.peers)),
+        GroupMetrics(edge, others.lag),
         ConnectionMetrics(edge),
     ]
     if edge.partitions.traffic is not None:

@@ -16,18 +16,12 @@ from ...protocol.messages.describe_lag import (
     DescribeLagRequest,
     DescribeLagResponse,
 )
-from ...protocol.messages.list_offsets import (
-    LATEST_TIMESTAMP,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from ...protocol.messages.list_offsets import ListOffsetsResponse, request_of_ends
 from ...protocol.types import NO_LEADER
+from ...runtime.owned_task import OwnedTask
 from ..coordinator.group.offsets import Place
 from ..edge import Edge
 from ..partition.partition import Partition
-from ..partition.requests import CONSUMER
 from ..peers import PeerFailed, Peers
 
 ASK_EVERY_MS: Final = 10_000
@@ -63,14 +57,16 @@ class GroupLag:
         self._unread: dict[tuple[str, Place], Unread] = {}
         self._asked_ms: dict[tuple[str, Place], int] = {}
         self._next_ms = 0
-        self._is_asking = False
+        self._asking = OwnedTask(edge.runtime, "lag of groups")
 
     def ask_soon(self) -> None:
         """Start to ask the leaders, unless they were asked in the last ASK_EVERY_MS."""
-        runtime = self._edge.runtime
-        if not self._is_asking and runtime.monotonic_ms() >= self._next_ms:
-            self._is_asking = True
-            runtime.spawn(self._ask(), "lag of groups")
+        if self._edge.runtime.monotonic_ms() >= self._next_ms:
+            self._asking.start(self._ask)
+
+    async def close(self) -> None:
+        """Stop asking."""
+        await self._asking.stop()
 
     def end_of(self, place: Place) -> int | None:
         """Return the high watermark of a partition, or None if no leader has reported it."""
@@ -99,7 +95,6 @@ class GroupLag:
             await self._ask_ends(dict.fromkeys(read.place for read in reads))
             await self._ask_unread(reads)
         finally:
-            self._is_asking = False
             self._next_ms = self._edge.runtime.monotonic_ms() + ASK_EVERY_MS
 
     async def _ask_ends(self, places: Iterable[Place]) -> None:
@@ -108,17 +103,7 @@ class GroupLag:
         for leader, led in self._by_leader(places).items():
             if leader == me:
                 continue
-            topics = [
-                ListOffsetsTopic(
-                    name=topic,
-                    partitions=[
-                        ListOffsetsPartition(partition_index=index, timestamp=LATEST_TIMESTAMP)
-                        for index in indexes
-                    ],
-                )
-                for topic, indexes in _by_topic(led).items()
-            ]
-            request = ListOffsetsRequest(replica_id=CONSUMER, topics=topics)
+            request = request_of_ends(_by_topic(led))
             try:
                 answer: ListOffsetsResponse = await self._peers.ask(leader, request, lane=LANE)
             except PeerFailed:

@@ -10,17 +10,11 @@ from functools import partial
 from ...protocol.api import ApiKey
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages import describe_lag as dl
-from ...protocol.messages.list_offsets import (
-    LATEST_TIMESTAMP,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from ...protocol.messages.list_offsets import ListOffsetsResponse, request_of_ends
 from ...protocol.types import TopicPartition
 from ..net.connection import KafkaConnection
 from ..outcomes import error_of, raise_for
-from ..partitions import values_by_topic
+from ..partitions import by_topic, values_by_topic
 from .asking import Asking
 from .group_offsets import list_group_offsets
 from .lag_types import PartitionLag
@@ -133,17 +127,8 @@ def _lag(one: dl.PartitionLag, offset: int, now_ms: int) -> PartitionLag:
 
 async def _ask_ends(connection: KafkaConnection, asked: Mapping[TopicPartition, int]) -> Lags:
     """Ask a broker without DescribeLag for its high watermarks."""
-    topics = [
-        ListOffsetsTopic(
-            name=topic,
-            partitions=[
-                ListOffsetsPartition(partition_index=index, timestamp=LATEST_TIMESTAMP)
-                for index, _ in values
-            ],
-        )
-        for topic, values in values_by_topic(asked).items()
-    ]
-    response: ListOffsetsResponse = await connection.request(ListOffsetsRequest(topics=topics))
+    request = request_of_ends(by_topic(asked))
+    response: ListOffsetsResponse = await connection.request(request)
     found: Lags = {}
     for topic in response.topics:
         for one in topic.partitions:

@@ -1,5 +1,7 @@
 """ListOffsets: find the first or last offset of a partition, or the offset at a time."""
 
+from collections.abc import Iterable, Mapping
+
 from ..api import ApiKey
 from ..schema import Int8, Int16, Int32, Int64, String, field, nested, request, response
 
@@ -42,6 +44,22 @@ class ListOffsetsRequest:
     topics: list[ListOffsetsTopic]
     timeout_ms: Int32 = field("10+", default=0)
     """Milliseconds that a lookup in tiered storage may take."""
+
+
+def request_of_ends(topics: Mapping[str, Iterable[int]]) -> ListOffsetsRequest:
+    """Make the request of a consumer for the high watermarks of these partitions."""
+    return ListOffsetsRequest(
+        topics=[
+            ListOffsetsTopic(
+                name=topic,
+                partitions=[
+                    ListOffsetsPartition(partition_index=index, timestamp=LATEST_TIMESTAMP)
+                    for index in indexes
+                ],
+            )
+            for topic, indexes in topics.items()
+        ]
+    )
 
 
 @nested

@@ -1,6 +1,7 @@
 """A broker that tells all."""
 
 from minikafka.broker.metrics.collectors import ToldOf, collectors_of
+from minikafka.broker.metrics.group_lag import GroupLag
 from minikafka.broker.net.timing import RequestTimes
 from minikafka.broker.partition.traffic import Traffic
 from minikafka.broker.replication.isr_proposals import IsrProposals
@@ -27,7 +28,8 @@ class Told(GroupBroker):
         self.channel = FakeChannel()
         self.changes = IsrProposals(self.runtime, self.channel.as_channel(), ME)
         self.propose = self.changes.propose
-        self.collectors = collectors_of(self.edge, ToldOf(self.changes, self.peers, self.times))
+        self.lag = GroupLag(self.edge, self.peers)
+        self.collectors = collectors_of(self.edge, ToldOf(self.changes, self.lag, self.times))
         return self
 
     def scrape(self) -> Scrape:
@@ -38,4 +40,5 @@ class Told(GroupBroker):
 
     async def end(self) -> None:
         await self.changes.close()
+        await self.lag.close()
         await self.close()

@@ -1,5 +1,6 @@
 """Metrics of what groups have committed and have yet to read, here and on other leaders."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,6 @@ from typing import Any
 import pytest
 
 from minikafka.broker.metrics import group_lag
-from minikafka.broker.metrics.group_lag import GroupLag
-from minikafka.broker.metrics.groups import GroupMetrics
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.peers import PeerFailed
 from minikafka.protocol.errors import ErrorCode
@@ -72,12 +71,8 @@ class Grouped(Told):
         """The second scrape, after what the first one has asked for is there."""
         self.now_ms += group_lag.ASK_EVERY_MS
         self.scrape()
-        await until(lambda: not self.lag._is_asking)
+        await until(lambda: not self.lag._asking.is_running)
         return self.scrape()
-
-    @property
-    def lag(self) -> GroupLag:
-        return next(each._lag for each in self.collectors if isinstance(each, GroupMetrics))
 
     def put(self, *values: bytes) -> None:
         """Records for partition 0 of `t`."""
@@ -225,3 +220,27 @@ async def test_an_error_of_one_partition_is_no_answer(told: Grouped) -> None:
     answer = DescribeLagResponse(topics=[TopicLag(name="t", partitions=[row])])
     told.lag._note(answer, {("t", 0): "g"})
     assert told.lag.unread("g", ("t", 0)) is None
+
+
+async def test_asking_ends_with_the_broker_though_a_leader_does_not_answer(
+    told: Grouped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = asyncio.Event()
+
+    async def ask(broker_id: int, message: Any, *, lane: str) -> Any:
+        await answered.wait()
+
+    monkeypatch.setattr(told.peers, "ask", ask)
+    await told.give(state(B))
+    await told.commit((0, 3), topic="orders")
+    told.scrape()
+    await asyncio.sleep(0)
+    told.now_ms += group_lag.ASK_EVERY_MS
+    told.scrape()
+
+    def asking() -> int:
+        return sum(each.get_name() == "lag of groups" for each in asyncio.all_tasks())
+
+    assert asking() == 1
+    await told.lag.close()
+    assert asking() == 0
