@@ -7,6 +7,7 @@ become too long together, the client whose last push is oldest is forgotten.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import chain
 from typing import Final
 
@@ -32,6 +33,9 @@ _RESOURCE: Final[tuple[str, ...]] = (
     "transactional_id",
 )
 """The attributes that clients push about themselves by KIP-714; INFO has them as labels too."""
+
+NAMES_KEPT: Final = 4_096
+"""The most names of metrics, and of attributes, that are kept as they are shown."""
 
 Values = dict[str, float]
 """Values by labels in braces. A dictionary that is shown is replaced, not changed, because a scrape
@@ -79,7 +83,7 @@ class Readings:
         client pushes as another kind, and sums with delta temporality, which no client is asked
         for.
         """
-        own = {key: client[key] for key in _IN_SERIES if key in client}
+        own = _labels_of(client, _IN_SERIES)
         groups: dict[str, Values] = {}
         is_whole = pushed.is_whole
         for sample in pushed.samples:
@@ -92,7 +96,7 @@ class Readings:
         for name, values in groups.items():
             self._shown[name].of_client[instance_id] = values
         told = {key: pushed.resource[key] for key in _RESOURCE if key in pushed.resource}
-        info = _tail(told, {key: client[key] for key in _OF_INFO if key in client})
+        info = _tail(told, _labels_of(client, _OF_INFO))
         length = len(info) + sum(
             len(name) + sum(map(len, values)) for name, values in groups.items()
         )
@@ -147,17 +151,29 @@ class Readings:
                 del self._shown[name]
 
 
+@lru_cache(maxsize=NAMES_KEPT)
 def name_of(metric: str) -> str:
     """Return the name under which a client's metric is shown, without the suffix `_total`."""
     return _SUFFIXES.sub("", PREFIX + _FOREIGN.sub("_", metric.removeprefix(_KAFKAS)))
 
 
-def _tail(attributes: Mapping[str, str], own: Mapping[str, str]) -> str:
-    """Return labels in braces; an attribute with the name of one in `own` is left out."""
-    named = {_label_of(key): value for key, value in attributes.items()}
-    return labels(**{key: _printable(value) for key, value in {**named, **own}.items()})
+def _labels_of(client: Mapping[str, str], keys: Iterable[str]) -> str:
+    """Return the known ones of some attributes of a client as labels in braces."""
+    return labels(**{key: _printable(client[key]) for key in keys if key in client})
 
 
+def _tail(attributes: Mapping[str, str], own: str) -> str:
+    """Return the attributes as labels, followed by `own`, which are labels in braces.
+
+    Attributes with the name of a label in every series are left out.
+    """
+    named = {_label_of(key): _printable(value) for key, value in attributes.items()}
+    for key in _IN_SERIES:
+        named.pop(key, None)
+    return f"{labels(**named)[:-1]},{own[1:]}" if named else own
+
+
+@lru_cache(maxsize=NAMES_KEPT)
 def _label_of(key: str) -> str:
     """Make a label name of a key. Names that begin with two underscores are reserved."""
     name = _FOREIGN.sub("_", key).lstrip("_")
