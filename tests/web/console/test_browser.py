@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 
@@ -184,6 +185,15 @@ def test_a_change_shows_its_command_as_it_is_typed(page: "Page", cluster: Cluste
         page.locator("#p0 th a").click()
         expect_text(page, "Every replica is in sync.")
         playwright.expect(page.locator("#lag-chart canvas")).to_have_count(1)
+
+
+def test_the_lag_of_a_group_is_drawn_while_its_page_is_open(page: "Page", cluster: Cluster) -> None:
+    with console(cluster.bootstrap) as address:
+        page.goto(f"{address}/groups/{quote(SCRIPT, safe='')}")
+        for unit in ("records", "seconds"):
+            chart = page.locator(f"#{unit}-chart")
+            playwright.expect(chart.locator("canvas")).to_have_count(1)
+            playwright.expect(chart.locator(".u-legend")).to_contain_text(unit)
 
 
 def test_a_thousand_topics_are_pages_that_can_be_searched(page: "Page", tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_lanes_end_where_the_logs_end_and_the_tail_spans_them_all() -> None:
     assert [lane.behind for lane in view.lanes] == [0, 20, 40]
     assert [lane.behind_ms for lane in view.lanes] == [0, 0, 900]
     assert view.lanes[2].trouble
-    assert view.behind == {"1": 0, "2": 20, "3": 40}
+    assert view.behind == {"broker 1": 0, "broker 2": 20, "broker 3": 40}
 
 
 def test_a_lane_changes_its_shade_where_an_epoch_begins() -> None:

@@ -40,52 +40,55 @@ document.addEventListener("keydown", (event) => {
   search.focus();
 });
 
-// The chart of a live partition: points come with each drawing of the page, and are kept here.
+// Charts: a point comes with each drawing of the page, and the page keeps them while it is open.
 const MOST_POINTS = 600;
-const seen = { times: [], behind: {} };
-let chart = null;
-
-function colours() {
-  const style = getComputedStyle(document.documentElement);
-  return ["--accent", "--warn", "--note", "--bad", "--good"].map((name) => style.getPropertyValue(name).trim());
-}
+const CLOCK = "{HH}:{mm}:{ss}";
+const charts = new Map();
 
 function plot() {
-  const source = document.getElementById("points");
-  const figure = document.getElementById("lag-chart");
-  if (!source || !figure || !window.uPlot) return;
-  const point = JSON.parse(source.dataset.points);
-  if (seen.times.at(-1) === point.at / 1000) return;
-  seen.times.push(point.at / 1000);
-  for (const [broker, behind] of Object.entries(point.behind)) {
-    const known = seen.behind[broker] ??= new Array(seen.times.length - 1).fill(null);
-    known.push(behind);
+  for (const source of document.querySelectorAll("[data-points]")) {
+    const id = source.dataset.chart;
+    if (!charts.has(id)) charts.set(id, { times: [], lines: {}, drawn: null });
+    const point = JSON.parse(source.dataset.points);
+    if (keep(charts.get(id), point.at / 1000, point.lines)) draw(charts.get(id), document.getElementById(id));
   }
-  if (seen.times.length > MOST_POINTS) {
-    seen.times.shift();
-    Object.values(seen.behind).forEach((one) => one.shift());
-  }
-  const brokers = Object.keys(seen.behind);
-  const data = [seen.times, ...brokers.map((one) => seen.behind[one])];
+}
+
+function keep(chart, time, lines) {
+  if (time <= (chart.times.at(-1) ?? 0)) return false;
+  for (const name of Object.keys(lines)) chart.lines[name] ??= chart.times.map(() => null);
+  chart.times.push(time);
+  for (const [name, line] of Object.entries(chart.lines)) line.push(lines[name] ?? null);
+  if (chart.times.length > MOST_POINTS) [chart.times, ...Object.values(chart.lines)].forEach((one) => one.shift());
+  return true;
+}
+
+function draw(chart, figure) {
   const place = figure.querySelector("div");
-  if (!chart || !place.contains(chart.root)) {
-    const shades = colours();
-    const ink = getComputedStyle(figure).color;
-    const grid = getComputedStyle(document.documentElement).getPropertyValue("--line").trim();
-    const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid } };
-    chart = new uPlot({
-      width: place.clientWidth, height: 190, padding: [8, 8, 0, 0],
-      scales: { y: { range: (_, low, high) => [0, Number.isFinite(high) ? Math.max(high, 10) : 10] } },
-      axes: [axis, { ...axis, size: 64 }],
-      series: [{}, ...brokers.map((one, index) => ({ label: `broker ${one}`, stroke: shades[index % shades.length], width: 2, points: { show: false } }))],
-    }, data, place);
-  } else {
-    chart.setData(data);
+  const data = [chart.times, ...Object.values(chart.lines)];
+  if (chart.drawn && place.contains(chart.drawn.root) && chart.drawn.series.length === data.length) {
+    chart.drawn.setData(data);
+    return;
   }
+  chart.drawn?.destroy();
+  const style = getComputedStyle(document.documentElement);
+  const shades = ["--accent", "--warn", "--note", "--bad", "--good"].map((name) => style.getPropertyValue(name).trim());
+  const grid = style.getPropertyValue("--line").trim();
+  const axis = { stroke: getComputedStyle(figure).color, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid } };
+  const names = Object.keys(chart.lines);
+  chart.drawn = new uPlot({
+    width: place.clientWidth, height: 190, padding: [8, 8, 0, 0],
+    tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "Etc/UTC"),
+    scales: { y: { range: (_, low, high) => [0, Math.max(high ?? 0, 10)] } },
+    axes: [{ ...axis, values: CLOCK, space: 80, size: 34 }, { ...axis, size: 64 }],
+    series: [{ value: CLOCK }, ...names.map((name, index) => ({ label: name, stroke: shades[index % shades.length], width: 2, points: { show: false } }))],
+  }, data, place);
 }
 
 document.addEventListener("DOMContentLoaded", plot);
 document.addEventListener("htmx:after:swap", plot);
 document.addEventListener("htmx:sse:after:message", plot);
-addEventListener("resize", () => chart?.setSize({ width: chart.root.parentElement.clientWidth, height: 190 }));
+addEventListener("resize", () => {
+  for (const { drawn } of charts.values()) drawn?.setSize({ width: drawn.root.parentElement?.clientWidth ?? 0, height: 190 });
+});
 })();

@@ -114,7 +114,7 @@ class PartitionView:
     @property
     def behind(self) -> dict[str, int | None]:
         """Records that each replica lacks, by broker: one point of the chart."""
-        return {str(lane.broker_id): lane.behind for lane in self.lanes}
+        return {f"broker {lane.broker_id}": lane.behind for lane in self.lanes}
 
     @property
     def level(self) -> str:
