@@ -1,8 +1,8 @@
-"""What must hold after every step of every process, checked from outside the product.
+"""Checks the invariants after every step of every process, from outside the product.
 
-Numbers are those of the invariant list in docs/invariants.md. Here: brokers' replicas and what
-clients are told; metadata_checks.py has what controllers commit. Each check looks only at what the
-step has changed.
+Numbers are those of the invariant list in docs/invariants.md. This module checks brokers' replicas
+and the answers to clients; metadata_checks.py checks what controllers commit. Each check looks only
+at what the step has changed.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -41,7 +41,7 @@ NOTHING: tuple[str, ...] = ()
 
 
 class Invariants:
-    """Installed on a world, it stops the run at the first step after which one is broken."""
+    """The invariants of a world; the run stops at the first step after which one is violated."""
 
     def __init__(self, world: World, cluster: Cluster, coverage: Coverage | None = None) -> None:
         self.world = world
@@ -49,20 +49,23 @@ class Invariants:
         self.coverage = coverage or Coverage()
         self.checks = 0
         self.muted: dict[int, None] = {}
-        """Numbers that are not checked: a stage may show what happens without a rule."""
+        """The numbers of invariants that are not checked, for stories that show why a rule is
+        needed."""
         self.truths: dict[TopicIdPartition, Truth] = {}
         self.image: MetadataImage | None = None
-        """What the controllers have committed: the newest that any of them shows."""
+        """The newest committed metadata that any controller shows."""
         self.distrusted: dict[Place, None] = {}
-        """Replicas whose unsynced data a power loss took; trusted again once back in the ISR."""
+        """Replicas that lost unsynced data with the power; they are removed once back in the ISR.
+        """
         self.rotten: dict[Place, Rot] = {}
-        """Replicas of which one batch has rotted and is not mended yet."""
+        """Replicas with a damaged batch that is not repaired yet."""
         self.compacted: dict[str, None] = {}
-        """Topics of which each replica drops batches at its own time: not compared by batches."""
+        """Compacted topics, whose replicas are not compared batch by batch, as each drops batches
+        at its own time."""
         self.is_flushed: Callable[[TopicIdPartition], bool] = lambda key: False
-        """Is what is acknowledged of a partition on stable storage?"""
+        """Returns whether a partition's acknowledged records are on stable storage."""
         self.may_be_unclean: Callable[[str], bool] = lambda topic: True
-        """May an election on record excuse that committed records of a topic are gone?"""
+        """Returns whether an unclean election may have lost committed records of a topic."""
         self._seen: dict[Place, Seen] = {}
         self._cursors: dict[Place, LogCursor] = {}
         self._leases: dict[str, bool] = {}
@@ -102,9 +105,10 @@ class Invariants:
             process.check = self._broker_check(daemon, process)
 
     def _mend_what_nobody_else_has(self, daemon: Daemon) -> None:
-        """A crash cuts a log where it has rotted (docs/decisions/0020).
+        """Repair the damaged batches of a killed daemon that no other live replica in sync holds.
 
-        While another replica in sync is up that is no loss. Otherwise it is one fault too many.
+        Recovery cuts a log at a damaged batch (docs/decisions/0020). No guarantee covers both
+        faults.
         """
         for (whose, key), rot in self.rotten.items():
             state = self.image.partition(*key) if self.image is not None else None
@@ -114,7 +118,7 @@ class Invariants:
                     rot.mend()
 
     def lost_power(self, daemon: Daemon) -> None:
-        """Its disk may have less than it acknowledged; what was seen of it counts no more."""
+        """Forget what was seen of a daemon, whose disk may have less than it acknowledged."""
         if daemon.name in self._controllers:
             self.quorum.forget(daemon)
         else:
@@ -126,7 +130,7 @@ class Invariants:
     # -- what clients were told -------------------------------------------------------------
 
     def on_acknowledged(self, sent: Sent) -> None:
-        """A producer was told that all in-sync replicas hold its record: they must."""
+        """Check that all in-sync replicas hold a record that was just acknowledged."""
         truth = self._truth_of(sent.partition)
         offset = sent.acknowledged_at
         if truth is None or truth.was_unclean or offset is None:
@@ -138,7 +142,7 @@ class Invariants:
             )
 
     def on_polled(self, partition: ClientPartition, offset: int) -> None:
-        """A consumer was given a record: nobody may take it back any more."""
+        """Note that a consumer got a record, which must never be lost from now on."""
         truth = self._truth_of(partition)
         if truth is None or truth.was_unclean:
             return
@@ -148,18 +152,18 @@ class Invariants:
             )
 
     def may_be_gone_below(self, partition: ClientPartition) -> int:
-        """Up to where the records of a partition need not be there any more."""
+        """Return the offset below which a partition's records need not exist any more."""
         truth = self._truth_of(partition)
         return max(truth.start, truth.asked_start) if truth is not None else 0
 
     def on_delete_asked(self, partition: ClientPartition, offset: int) -> None:
-        """Somebody is about to ask for all before this offset to be deleted."""
+        """Note that a client asks for the deletion of all records before this offset."""
         truth = self._truth_of(partition)
         if truth is not None:
             truth.asked_start = max(truth.asked_start, offset)
 
     def _truth_of(self, partition: ClientPartition) -> Truth | None:
-        """Of a partition whose topic's name has meant one topic only."""
+        """Return the truth about a partition; None if its topic's name was used for two topics."""
         topic, index = partition
         if topic in self.compacted:
             return None
@@ -189,7 +193,7 @@ class Invariants:
     def _check_controller(
         self, daemon: Daemon, process: Process, image: MetadataImage | None
     ) -> Iterator[str]:
-        """A step of a controller changed its part in the quorum or, if given, its image."""
+        """Check a controller after a step that changed its quorum state or, if given, its image."""
         yield from self.quorum.check(daemon, process)
         if image is not None and (self.image is None or image.offset >= self.image.offset):
             self.image = image
@@ -227,7 +231,7 @@ class Invariants:
         image: MetadataImage | None,
         states: dict[TopicIdPartition, PartitionState],
     ) -> Iterator[str]:
-        """A step of a broker changed its lease, something of a replica or, if given, its image."""
+        """Check a broker after a step that changed its lease, a replica or, if given, its image."""
         if self.has_leases:
             yield from self._follow_lease(daemon, process)
         if image is not None:
@@ -247,7 +251,7 @@ class Invariants:
                 yield from self._check_replica(daemon, before, now)
 
     def _follow_lease(self, daemon: Daemon, process: Process) -> Iterator[str]:
-        """A lease is won or ends. Nobody wins one that believes to lead what others lead by now."""
+        """Check, when a broker wins a lease, that no other leads its partitions by now."""
         held = holds_lease(process)
         if held is None or held == self._leases.get(daemon.name):
             return
@@ -269,7 +273,7 @@ class Invariants:
                     )
 
     def _check_leases(self, daemon: Daemon, now: Seen) -> Iterator[str]:
-        """Somebody begins to lead: nobody else may act as a leader by its lease any more."""
+        """Check, when a broker begins to lead, that no other acts as the leader by its lease."""
         key = now.replica.key
         for other in self.cluster.brokers.values():
             process = other.process
@@ -383,7 +387,7 @@ class Invariants:
             yield from self._check_counted(where, truth, before, now)
 
     def _check_counted(self, where: str, truth: Truth, before: Seen, now: Seen) -> Iterator[str]:
-        """What members of the ISR proved to an earlier epoch, or prove in one, counts no more."""
+        """Check that a leader counts no member of the ISR that is still in an older epoch."""
         epoch = now.leader_epoch
         if before.leader_epoch != epoch or truth.newest_leader_epoch != epoch:
             return
@@ -402,7 +406,7 @@ class Invariants:
     def check_committed(
         self, daemon: Daemon, key: TopicIdPartition, end: int, number: str = "invariant 4"
     ) -> Iterator[str]:
-        """Everything below `end` on this disk is what is committed there; all of it is there."""
+        """Check that this disk holds exactly the committed batches below `end`."""
         truth = self.truths[key]
         if truth.topic in self.compacted:
             return
@@ -438,7 +442,7 @@ class Invariants:
             )
 
     def _check_members(self, now: Seen, end: int) -> Iterator[str]:
-        """Leader candidate completeness: every member of ISR and ELR on record holds it too."""
+        """Check that every member of the recorded ISR and ELR holds all below `end` too."""
         replica = now.replica
         leader = replica.leader
         state = self.image.partition(*replica.key) if self.image is not None else None
@@ -483,7 +487,7 @@ class Invariants:
 
 
 def _check_coordinator(name: str, process: Process) -> Iterator[str]:
-    """What a transaction coordinator holds to be committed, and the outcomes it carries out."""
+    """Check the states that a transaction coordinator holds as committed, and its outcomes."""
     if process.broker is not None:
         try:
             process.broker.parts.edge.transactions.check_invariants()

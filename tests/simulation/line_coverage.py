@@ -1,8 +1,8 @@
-"""Which lines of the code that decides were reached by the seeds of an exploration.
+"""Finds the lines of deciding code that the seeds of an exploration reached.
 
-What decides is what pyproject.toml lists as pure in the rooms of the cluster, and some more.
-Lines that run as a module is imported do not count: no seed could miss them. Neither do those that
-only a bug can reach, nor `__repr__`, which is for logs.
+Deciding code is what pyproject.toml lists as pure in the cluster's packages, and DECIDE_TOO. Lines
+that run when a module is imported do not count, because every seed reaches them. Lines that only a
+bug can reach do not count, nor does `__repr__`, which is for logs.
 """
 
 import ast
@@ -26,28 +26,28 @@ DECIDE_TOO = (
     "storage/compaction/compactor.py",
     "storage/recovery.py",
 )
-"""They carry out as well, and so are not pure; what they decide nobody else does."""
+"""Modules that decide too, but are not pure because they also carry out their decisions."""
 LEAST = 0.9
-"""Of all these lines; less, over `ENOUGH_SEEDS`, fails an exploration."""
+"""The least share of these lines that `ENOUGH_SEEDS` seeds must reach, or an exploration fails."""
 ENOUGH_SEEDS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleLines:
-    """One module: its lines inside of functions, and those of them that never ran."""
+    """One module: its lines inside of functions, and those that never ran."""
 
     name: str
     count: int
     missed: tuple[int, ...]
 
     def line(self) -> str:
-        """For people: share, name, and ranges of lines."""
+        """Return a line for people: the share, the module's name, and the missed lines."""
         share = 1 - len(self.missed) / self.count if self.count else 1
         return f"{share:>7.1%} {self.name:<40} {', '.join(ranges(self.missed))}".rstrip()
 
 
 def collected(directory: str) -> list[ModuleLines]:
-    """What the seeds noted in the directory add up to, the least covered first."""
+    """Return the combined coverage of all seeds noted in the directory, the least covered first."""
     all_seeds = _collector(directory, ".coverage")
     all_seeds.combine([directory], keep=True)
     found = []
@@ -62,7 +62,7 @@ def collected(directory: str) -> list[ModuleLines]:
 
 @contextmanager
 def noted(directory: str, seed: int) -> Iterator[None]:
-    """Lines that run meanwhile are noted in the directory, as those of this seed."""
+    """Context manager that notes the lines that run, in the directory, under this seed."""
     collector = _collector(directory, f".coverage.seed-{seed}")
     collector.start()
     try:
@@ -94,12 +94,12 @@ def table(modules: list[ModuleLines]) -> Iterator[str]:
 
 @cache
 def deciding_modules() -> tuple[str, ...]:
-    """Their paths below the root of the repository."""
+    """Return the paths of deciding modules, relative to the root of the repository."""
     return (*(name_of(path) for path in pure_modules(*ROOMS)), *DECIDE_TOO)
 
 
 def lines_of_functions(path: str) -> frozenset[int]:
-    """Those of the bodies of functions, but for what no run without a bug reaches."""
+    """Return the lines of function bodies, except those that only a bug can reach."""
     inside: list[int] = []
     left_out: list[int] = []
     for node in ast.walk(ast.parse(Path(path).read_text())):

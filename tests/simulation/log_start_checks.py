@@ -1,6 +1,7 @@
-"""Where logs begin: no later than retention or somebody who asks lets them, and never back (31).
+"""Checks that log starts never move back, nor past retention and DeleteRecords (invariant 31).
 
-What has gone is judged by the log that is left on the disk, and by the batches that were committed.
+Deleted batches are judged by the log that is left on the disk and by the batches that were
+committed.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,13 +14,13 @@ from .world import WALL_START_MS
 
 
 class LogStartChecks:
-    """Follows where the log of each replica begins."""
+    """Follows the log start of each replica."""
 
     def __init__(self, coverage: Coverage, now: Callable[[], float]) -> None:
         self._coverage = coverage
         self._now = now
         self.topics: dict[str, TopicShape] | None = None
-        """What topics promise; None: nobody knows, and any start is right."""
+        """The topics' settings; None if they are unknown, so that any start is right."""
 
     def check(self, daemon: Daemon, truth: Truth, before: Seen | None, now: Seen) -> Iterator[str]:
         """A replica has made a step."""
@@ -42,7 +43,7 @@ class LogStartChecks:
             truth.start = start
 
     def may_be_gone(self, truth: Truth, begins_at: int) -> bool:
-        """May a log on a disk begin there, whose process may have died in the middle of it?"""
+        """Return whether a log on a disk may begin there, as its process may have died deleting."""
         if begins_at <= max(truth.start, truth.asked_start) or self.topics is None:
             return True
         topic = self.topics.get(truth.topic)

@@ -1,8 +1,8 @@
-"""An asyncio event loop whose time is virtual and whose every step is decided by the program.
+"""An asyncio event loop with virtual time, which runs one callback at a time, reproducibly.
 
-Owns the order in which handles run, and to which simulated process each belongs: a handle of a
-dead process never runs (not even its `finally`), a handle of a paused one waits. Never touches a
-real clock, socket, signal or thread; whatever would is refused.
+It decides the order in which handles run, and knows the simulated process of each. A handle of a
+dead process never runs (not even its `finally`), and a handle of a paused one waits. It never
+touches a real clock, socket, signal or thread; calls that would do so are refused.
 """
 
 import asyncio
@@ -21,7 +21,8 @@ from .handles import SimHandle, SimTimer
 Arguments = TypeVarTuple("Arguments")
 
 CLOCK_RESOLUTION = 1e-6
-"""Below a microsecond, a float of a few thousand seconds no longer moves."""
+"""The loop's clock resolution: adding less to a time of thousands of seconds may be lost in
+rounding."""
 START_TIME = 1000.0
 STEPS_WITHOUT_TIME = 200_000
 
@@ -37,7 +38,7 @@ class ProcessState(Enum):
 
 
 class Process:
-    """One simulated operating system process: what dies together."""
+    """One simulated operating system process, all of whose tasks die together."""
 
     def __init__(self, name: str, host: Any) -> None:
         self.name = name
@@ -45,7 +46,7 @@ class Process:
         self.state = ProcessState.RUNNING
         self.deferred: deque[asyncio.Handle] = deque()
         self.resources: dict[int, Callable[[], None]] = {}
-        """What the kernel releases when the process ends, in the order of acquisition."""
+        """The resources that the kernel releases when the process ends, in order of acquisition."""
         self.die_at_disk_operation: int | None = None
         self.partitions: Any = None
         self.broker: Any = None
@@ -53,12 +54,12 @@ class Process:
         self.quorum: Any = None
         self.votes: list[Any] = []
         self.grants: list[Any] = []
-        """What of the product runs in it: see inside.py."""
+        """The votes that the process has given; see inside.py."""
         self.touched: dict[Any, None] = {}
-        """Replicas, and parts of them, that its steps have changed: see inside.py."""
+        """The replicas, and parts of them, that the process's steps have changed; see inside.py."""
         self.compaction_count = 0
         self.check: Callable[[], Iterable[str]] | None = None
-        """Invariants that concern this process, checked after each of its steps."""
+        """Checks the invariants of this process, after each of its steps."""
         self.context = contextvars.Context()
         self.context.run(PROCESS.set, self)
         self._resource_ids = itertools.count()
@@ -105,7 +106,7 @@ class SimTask(asyncio.Task[Any]):
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """Virtual time; equal deadlines fire in the order in which they were set."""
+    """The event loop. Equal deadlines fire in the order in which they were set."""
 
     _ready: deque[asyncio.Handle]
     _closed: bool
@@ -123,7 +124,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._idle_steps = 0
         self._graveyard: list[Any] = []
         self.kernel = contextvars.Context()
-        """Belongs to no process: what happens in networks and disks."""
+        """The process of events in networks and disks, which no simulated program owns."""
         self.network: Any = None
         self.after_step: Callable[[Process], None] | None = None
         self.steps = 0
@@ -168,7 +169,7 @@ class SimLoop(asyncio.BaseEventLoop):
             self._cancelled_timers = 0
 
     def _run_once(self) -> None:
-        """Everything that is due, moment after moment, until somebody stops the loop."""
+        """Run all handles that are due, moment after moment, until the loop is stopped."""
         ready = self._ready
         while not self._stopping:
             if not ready:
@@ -183,7 +184,7 @@ class SimLoop(asyncio.BaseEventLoop):
                     self._step(handle)
 
     def _step(self, handle: Any) -> None:
-        """One handle, if its process lives and is not paused; then what must hold after it."""
+        """Run a handle, if its process lives and is not paused; then check the invariants."""
         context = handle._context
         process = context.get(PROCESS)
         self.running = process
@@ -248,7 +249,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return self.create_task(coro, name=name, context=context)
 
     def kill(self, process: Process) -> None:
-        """Stop a process between two of its instructions: nothing of it ever runs again."""
+        """Kill a process at its current step: none of its code ever runs again."""
         if not process.alive:
             return
         process.state = ProcessState.DEAD
@@ -267,7 +268,7 @@ class SimLoop(asyncio.BaseEventLoop):
             process.deferred.clear()
 
     def bury(self) -> None:
-        """After the run: let what is left of every process be collected, in silence."""
+        """Free, after the run, all that is left of every process, without warnings."""
         self._graveyard.extend(asyncio.all_tasks(self))
         self.set_exception_handler(lambda loop, context: None)
         for task in self._graveyard:

@@ -1,6 +1,6 @@
-"""What must hold of the metadata that controllers commit and brokers follow.
+"""Checks the metadata that controllers commit and brokers follow.
 
-Looks at each partition and broker that a commit has changed, once.
+Each partition and broker that a commit has changed is checked once.
 """
 
 from collections.abc import Iterator
@@ -34,12 +34,12 @@ class MetadataChecks:
         self._names: dict[str, bytes] = {}
         self._by_epoch: dict[tuple[TopicIdPartition, int], PartitionState] = {}
         self.reused_names: dict[str, None] = {}
-        """Names that meant one topic and then another."""
+        """Names of topics that were deleted and made again."""
 
     def check_follower(
         self, where: str, image: MetadataImage, seen: dict[TopicIdPartition, PartitionState]
     ) -> Iterator[str]:
-        """A broker's metadata are a prefix of what is committed; `seen`: what it showed before."""
+        """Check that a broker's metadata is a prefix of the committed, no older than `seen`."""
         if image.offset >= self._all.quorum.committed_end:
             yield (
                 f"invariant 18: {where} has metadata up to {image.offset}, committed are"
@@ -85,7 +85,7 @@ class MetadataChecks:
     def check_same(
         self, truth: Truth, key: TopicIdPartition, state: PartitionState
     ) -> Iterator[str]:
-        """Whoever holds a partition at a partition epoch holds the same (18)."""
+        """Check that all nodes have the same state of a partition at a partition epoch (18)."""
         known = self._by_epoch.setdefault((key, state.partition_epoch), state)
         if known != state:
             yield f"invariant 18: {truth.name}: {state} where {known} was committed"
@@ -161,7 +161,7 @@ class MetadataChecks:
     def _check_proved(
         self, truth: Truth, key: TopicIdPartition, state: PartitionState, member: int
     ) -> Iterator[str]:
-        """Its leader took it back: the start that is on record has fetched in this epoch."""
+        """Check that a member back in the ISR knows the leader epoch since its latest start."""
         daemon = self._all.cluster.brokers[member]
         process = daemon.process
         if process is None or not process.alive or process is not self._registered.get(member):
@@ -174,7 +174,7 @@ class MetadataChecks:
             )
 
     def _check_back(self, image: MetadataImage, broker_id: int) -> Iterator[str]:
-        """A start of a broker is on record: after an unclean end it is eligible for nothing."""
+        """Check that a broker back after an unclean end is no eligible leader of a partition."""
         daemon = self._all.cluster.brokers[broker_id]
         before = self._registered.get(broker_id)
         self._registered[broker_id] = daemon.process
@@ -192,7 +192,7 @@ class MetadataChecks:
 
     @staticmethod
     def min_isr(image: MetadataImage, truth: Truth, state: PartitionState) -> int:
-        """The topic's min.insync.replicas, but never more than it has replicas."""
+        """Return the topic's min.insync.replicas, but at most the number of replicas."""
         text = image.configs.get((TOPIC, truth.topic), {}).get(MIN_ISR, DEFAULT_MIN_ISR)
         return min(int(text), len(state.replicas))
 

@@ -1,4 +1,4 @@
-"""What goes wrong and when: faults of the shape, one after the other or several at once."""
+"""Decides when faults of the shape happen, one after the other or several at once."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from .world import World
 
 
 class Nemesis:
-    """Injects faults until told to stop, then makes the world whole again."""
+    """Injects faults for some time, then undoes what is left of them."""
 
     def __init__(
         self, world: World, cluster: Cluster, shape: Shape, promises: Promises, coverage: Coverage
@@ -35,7 +35,7 @@ class Nemesis:
         world.trace.emit("nemesis", "faults", *shape.faults)
 
     async def run(self, seconds: float) -> None:
-        """Faults for so long; then everything is whole."""
+        """Inject faults for `seconds`; afterwards everything works again."""
         end = self.world.now() + seconds
         # Each kind that was drawn comes at least once, if there is time.
         first = self.rng.sample(self.shape.faults, len(self.shape.faults))

@@ -1,7 +1,8 @@
 """Hosts, links and sockets of the simulated world.
 
-TCP as a program sees it: ordered bytes, delivered late, split anywhere, held back by a partition,
-refused, reset, half-open. UDP: lost, doubled, overtaken. Never decides when a fault happens.
+TCP's bytes come in order, but may be late, split anywhere, held back by a network partition, or end
+by a refusal or reset; connections may be half-open. UDP's datagrams may be lost, doubled or
+reordered. This module never decides when a fault happens.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Host:
-    """A machine: an address, ports, and whether it has power."""
+    """A machine: its address, its ports, and whether it has power."""
 
     def __init__(self, name: str, address: str) -> None:
         self.name = name
@@ -32,7 +33,7 @@ class Host:
         self.disk: Any = None
         self.wall_skew_ms = 0
         self.clock_rate = 1.0
-        """How fast its monotonic clock goes; timers fire by the true time."""
+        """The speed of the host's monotonic clock; timers fire by the true time."""
         self.listeners: dict[int, SimServer] = {}
         self.datagram_ports: dict[int, DatagramEndpoint] = {}
         self._ephemeral = itertools.cycle(range(32768, 60999))
@@ -42,7 +43,7 @@ class Host:
 
 
 class SimSocket:
-    """What `get_extra_info("socket")` gives: names, and options that mean nothing here."""
+    """The result of `get_extra_info("socket")`: it has names, and ignores options."""
 
     family = socket.AF_INET
     proto = 0
@@ -126,7 +127,7 @@ class SimServer(asyncio.AbstractServer):
 
 
 class Network:
-    """The wires between hosts. All randomness comes from one generator."""
+    """The links between hosts. All randomness comes from one generator."""
 
     def __init__(self, loop: SimLoop, rng: random.Random, trace: Trace) -> None:
         self.loop = loop
@@ -142,11 +143,11 @@ class Network:
         self.latency_min = 0.0001
         self.latency_spread = 0.0008
         self.stall_chance = 0.002
-        """How often a TCP segment is lost and arrives a retransmission later."""
+        """The probability that a TCP segment is lost and arrives with its retransmission."""
         self.datagram_loss = 0.01
         self.datagram_duplication = 0.01
         self.datagram_spread = 0.0
-        """Seconds by which one datagram may be later than another: so much are they reordered."""
+        """The most seconds of random delay of a datagram, by which datagrams are reordered."""
         self.bytes_per_second = 500e6
         loop.network = self
 
@@ -168,7 +169,7 @@ class Network:
         return address
 
     def latency(self, source: Host, target: Host) -> float:
-        """Seconds that the next thing takes from one host to the other."""
+        """Return the seconds that the next packet takes from one host to the other."""
         rng = self.rng
         delay = self.latency_min + self.latency_spread * rng.random() ** 3
         if rng.random() < self.stall_chance:
@@ -181,7 +182,7 @@ class Network:
         return (source.address, target.address) in self.blocked
 
     def block(self, source: Host, target: Host) -> None:
-        """Nothing passes from source to target; the other direction is another matter."""
+        """Let nothing pass from source to target; the other direction is not changed."""
         self.blocked[source.address, target.address] = None
         self.trace.emit("network", "block", source.name, "->", target.name)
 
@@ -197,19 +198,19 @@ class Network:
             self.retransmit()
 
     def delay(self, source: Host, target: Host, seconds: float) -> None:
-        """From now on everything from source to target takes so much longer; 0 as before."""
+        """Delay everything from source to target by `seconds` from now on; 0 ends the delay."""
         self.trace.emit("network", "delay", source.name, "->", target.name, seconds)
         self.delays[source.address, target.address] = seconds
         if not seconds:
             del self.delays[source.address, target.address]
 
     def retransmit(self) -> None:
-        """A path may be open again: what TCP held back leaves within its retransmission time."""
+        """Send what TCP held back, within its retransmission time: a path may be open again."""
         for flow in list(self.flows.values()):
             flow.retransmit()
 
     def break_connections(self, one: Host, other: Host) -> int:
-        """Make those between two hosts half-open: nothing passes any more, nobody is told."""
+        """Make the connections between two hosts half-open, without notice to either end."""
         broken = 0
         for flow in self.flows.values():
             if flow.joins(one, other) and not flow.is_broken:
@@ -322,7 +323,7 @@ class Network:
 
 
 class Connect:
-    """One attempt to connect: SYN, and again while nobody answers."""
+    """One attempt to connect: SYN is sent, and repeated until it is answered."""
 
     def __init__(
         self, network: Network, process: Process, answer: "asyncio.Future[Endpoint]"

@@ -1,6 +1,6 @@
-"""What an operator does to the cluster while it runs: through the product's own admin.
+"""An operator's changes to the running cluster, made by the product's own admin client.
 
-An operation that fails or whose outcome is unknown is one more state to be in, not a finding.
+An operation may fail or have an unknown outcome; that is no violation.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from .world import SimRuntime, World
 
 ASKING_MS = 6000
 THROTTLED_RATES = ("50000", "200000")
-"""Bytes per second for copies that catch up: more than is written, so that they converge."""
+"""Throttles in bytes per second for replicas that catch up: above the write rate, so they do."""
 MOST_PARTITIONS = 5
 Operation = Callable[[Admin], Awaitable[None]]
 
 
 class Operator:
-    """Draws operations of the shape until told to stop."""
+    """Carries out random operations of the shape until it is stopped."""
 
     def __init__(
         self, world: World, cluster: Cluster, shape: Shape, workload: Workload, coverage: Coverage
@@ -166,7 +166,7 @@ class Operator:
             self._note("elect-uncleanly")
 
     async def _throttle(self, admin: Admin) -> None:
-        """Bound what copies that catch up may move, of a topic that is being moved; or no more."""
+        """Throttle the replication of a topic that is being reassigned, or remove the throttle."""
         topic = self.rng.choice(self.workload.lasting)
         rate = self.rng.choice(THROTTLED_RATES) if self.rng.random() < 0.7 else None
         listed = self.rng.choice(("*", "0:1,0:2,0:3")) if rate else None
