@@ -1,6 +1,7 @@
-"""Faults with a plot: several steps against one partition, each at the moment that hurts.
+"""Faults of several steps against one partition, each step at the worst moment.
 
-What they lead to would take other faults thousands of runs. Each is undone before it returns.
+Other faults would take thousands of runs to reach the same states. Each is undone before it
+returns.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from .inside import partitions_of
 from .world import SimRuntime
 
 TRANSACTIONAL = ("ledger-", "pipe-")
-"""How the names begin of those that write transactions."""
+"""The first parts of the names of clients that write transactions."""
 CLIENT_PATIENCE_SECONDS = 2.0
 """How long they wait for an answer."""
 
@@ -34,7 +35,7 @@ class Cast:
     state: PartitionState
     leader: Daemon
     others: list[Daemon]
-    """Its other members of the ISR, in the order of the replicas: the preferred one first."""
+    """The other members of the ISR, in the order of the replicas: the preferred one first."""
 
 
 class Plots(Faults):
@@ -51,9 +52,12 @@ class Plots(Faults):
         }
 
     async def stale_proposal(self) -> bool:
-        """A leader's proposal to go on without one follower is late. Meanwhile the other one loses
-        its session, and is back at the controllers when it arrives, but deaf to its leader; with
-        the first, heard again, the leader has gone on."""
+        """Delay a leader's proposal to remove a follower from the ISR.
+
+        Meanwhile the other follower loses its session. When the proposal arrives, that follower is
+        registered again, but receives nothing from its leader; the leader has gone on with the
+        first follower, which it hears again.
+        """
         cast = self._cast(lambda state: len(state.isr) > 2)
         if cast is None:
             return False
@@ -78,9 +82,12 @@ class Plots(Faults):
         return True
 
     async def late_expansion(self) -> bool:
-        """A leader's proposal to take a follower back is late. Meanwhile that one dies, or loses
-        power, and is back as a new start of its broker, deaf to the leader: it has proved nothing
-        to anybody yet (KIP-903)."""
+        """Delay a leader's proposal to take a follower back into the ISR.
+
+        Meanwhile the follower dies or loses power. It is back as a new start of its broker when the
+        proposal arrives, but receives nothing from the leader, so this start is not in sync
+        (KIP-903).
+        """
         cast = self._cast(lambda state: len(state.isr) > 2)
         if cast is None:
             return False
@@ -105,7 +112,7 @@ class Plots(Faults):
         return True
 
     async def _until(self, happens: Callable[[], bool], seconds: float) -> None:
-        """Look every hundredth of a second, but not for ever."""
+        """Poll the condition every hundredth of a second, for `seconds` at most."""
         for _ in range(round(seconds * 100)):
             if happens():
                 return
@@ -121,10 +128,10 @@ class Plots(Faults):
         return False
 
     async def moved_and_back(self) -> bool:
-        """While a leader hears nothing of the controllers, its lead goes to the preferred replica
-        and comes back; of the followers one has followed the other leader meanwhile.
+        """Move leadership to the preferred replica and back while the leader is cut off.
 
-        The leader hears of both at once: what it was told in between is lost with its connections.
+        One follower has followed the preferred replica meanwhile. The leader learns of both changes
+        at once, because the messages in between are lost with its connections.
         """
         cast = await self._led_by_the_second()
         if cast is None:
@@ -153,9 +160,10 @@ class Plots(Faults):
         return True
 
     async def _led_by_the_second(self) -> Cast | None:
-        """A partition whose preferred replica is in sync, and whose leader is next in order.
+        """Find a partition whose preferred replica is in sync and whose leader is the next replica.
 
-        Where there is none, a leader dies, and is waited for until it follows.
+        If there is none, kill a leader that is a preferred replica, and wait until it follows
+        again.
         """
 
         def suits(state: PartitionState) -> bool:
@@ -179,8 +187,11 @@ class Plots(Faults):
         return cast
 
     async def late_client(self) -> bool:
-        """What a producer of transactions says to a coordinator arrives after it has said it again
-        elsewhere, and has perhaps begun the next transaction."""
+        """Delay a transactional producer's requests to its coordinator.
+
+        They arrive after the producer has repeated them elsewhere and has perhaps begun the next
+        transaction.
+        """
         network = self.world.network
         clients = [each for each in network.hosts.values() if each.name.startswith(TRANSACTIONAL)]
         cast = self._cast(lambda _: True, topic=TRANSACTIONS_TOPIC)
@@ -193,8 +204,10 @@ class Plots(Faults):
         return True
 
     def _are_epochs_bumped(self) -> bool:
-        """False where one epoch serves all transactions of a producer: there, a late end of one may
-        end the next (guarantee 52)."""
+        """Return whether each transaction of a producer has an epoch of its own.
+
+        Otherwise a late end of one transaction may end the next one (guarantee 52).
+        """
         image = self.promises.invariants.image
         return image is not None and image.features.get(TRANSACTION_VERSION, 0) >= 2
 
@@ -229,7 +242,7 @@ class Plots(Faults):
             self.world.network.unblock(other.host, one.host)
 
     async def _elect(self, partition: TopicPartition, name: str) -> None:
-        """An operator asks for the preferred leader; at most a second is waited for it."""
+        """Ask for the election of the preferred leader, and wait for it for at most a second."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def ask(runtime: SimRuntime) -> None:

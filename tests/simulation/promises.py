@@ -1,9 +1,10 @@
-"""What the product promises about power: which machines may lose theirs now, and nothing is lost.
+"""The product's guarantees about power losses: which machines may lose power without data loss.
 
-With eligible leader replicas, min ISR - 1 copies of a partition may lose what was not synced, until
-they are in sync again, whoever else is killed meanwhile. Without, the last member of an ISR is
-trusted to hold what it held: one machine at a time, while everybody is in sync. flush.policy=group
-survives all. And when something has just been promised, for whoever wants to break it.
+With eligible leader replicas, min ISR - 1 copies of a partition may lose unsynced data until they
+are in sync again, whichever brokers are killed meanwhile. Without them, the last member of an ISR
+must not lose data: so one machine at a time may lose power, while all replicas are in sync. With
+flush.policy=group all machines may. This module also tells faults when a record was just
+acknowledged.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
 
 class Promises:
-    """Looks at what is committed and at what power has taken already."""
+    """Judges power losses by the committed metadata and by the data that was lost before."""
 
     def __init__(self, cluster: Cluster, invariants: Invariants, shape: Shape) -> None:
         self.cluster = cluster
@@ -36,27 +37,27 @@ class Promises:
         self._next: asyncio.Future[None] | None = None
 
     def on_acknowledged(self) -> None:
-        """A producer was told that its record is safe."""
+        """Note that a producer got an acknowledgement."""
         if self._next is not None and not self._next.done():
             self._next.set_result(None)
 
     async def until_something_is_promised(self, seconds: float) -> None:
-        """Wait for the next acknowledgement, but not for ever."""
+        """Wait for the next acknowledgement, for `seconds` at most."""
         if self._next is None or self._next.done():
             self._next = asyncio.get_running_loop().create_future()
         await asyncio.wait([self._next], timeout=seconds)
 
     def leaders(self) -> list[int]:
-        """Who leads something."""
+        """Return the brokers that lead any partition."""
         image = self.invariants.image
         states = [state for _, state in image.partitions()] if image is not None else []
         found = {state.leader: None for state in states if state.leader != NO_LEADER}
         return list(found)
 
     def is_flushed(self, key: TopicIdPartition) -> bool:
-        """Is what is acknowledged of this partition on stable storage?
+        """Return whether the partition's acknowledged records are on stable storage.
 
-        A topic that a producer made anew under an old name has no settings of its own.
+        A topic that a producer created anew under an old name has no settings of its own.
         """
         truth, image = self.invariants.truths.get(key), self.invariants.image
         if truth is None or image is None or truth.topic not in self.flushed:
@@ -67,7 +68,7 @@ class Promises:
         return said == "group"
 
     def survive_without(self, victims: Sequence[Daemon]) -> bool:
-        """May these brokers lose what they have not synced?"""
+        """Return whether these brokers may lose their unsynced data."""
         image = self.invariants.image
         if image is None or any(each.host.disk.has_lied or not each.host.up for each in victims):
             return False
@@ -81,10 +82,10 @@ class Promises:
         return image is not None and image.features.get(ELR_FEATURE, 0) > 0
 
     def are_recovered(self, victims: Sequence[Daemon]) -> bool:
-        """Does what these have lost matter to nobody any more?
+        """Return whether the data that these brokers have lost is of no importance any more.
 
-        They are in sync again; without eligible leaders it is enough that they are out of every
-        ISR that they could not vouch for.
+        That is so if they are in sync again. Without eligible leaders it is enough that they have
+        left every ISR whose data they may lack.
         """
         image = self.invariants.image
         if image is None:

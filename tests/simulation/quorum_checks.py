@@ -1,6 +1,6 @@
-"""What must hold of the controllers' quorum: one leader per epoch, and what is committed stays.
+"""Checks the controllers' quorum: one leader per epoch, and committed records are never lost.
 
-The metadata logs are read from the disks; what counts as held is what is on stable storage.
+The metadata logs are read from the disks; only data on stable storage counts.
 """
 
 import json
@@ -40,7 +40,7 @@ class QuorumChecks:
         self.committed_end = 0
 
     def forget(self, daemon: Daemon) -> None:
-        """Its process is another one, or its disk has lost something."""
+        """Forget a controller, because its process is a new one or its disk has lost data."""
         # An epoch that was entered and not saved was never spoken of.
         self._keys.pop(daemon.name, None)
         self._epochs.pop(daemon.name, None)
@@ -55,7 +55,7 @@ class QuorumChecks:
             self._cursors.pop((daemon.name, stable), None)
 
     def has_news(self, daemon: Daemon, process: Process) -> bool:
-        """Has the step changed anything that `check` looks at?"""
+        """Return whether the step has changed anything that `check` reads."""
         if process.grants or process.votes:
             return True
         return quorum_key(process) != self._keys.get(daemon.name)
@@ -108,7 +108,7 @@ class QuorumChecks:
                     yield from self._check_own_epoch(name, quorum)
 
     def _check_own_epoch(self, name: str, quorum: QuorumSeen) -> Iterator[str]:
-        """Copies of earlier records commit nothing without one of the own epoch (Raft, 5.4.2)."""
+        """Check that a leader's high watermark reaches into its own epoch (Raft, 5.4.2)."""
         newest = next(reversed(self._committed.values()))
         if newest.next_offset == quorum.high_watermark and newest.leader_epoch != quorum.epoch:
             yield (
@@ -148,7 +148,7 @@ class QuorumChecks:
             yield f"{number}: {daemon.name}: holds metadata up to {held}, {end} are committed"
 
     def _check_majority(self, end: int) -> Iterator[str]:
-        """What is committed is on stable storage of a majority."""
+        """Check that committed records are on stable storage of a majority."""
         held = {daemon.name: self._stable(daemon, end) for daemon in self._daemons.values()}
         if not _is_majority(held, end):
             # A cut becomes stable with a later sync: until then its cursor may have followed what
@@ -160,13 +160,13 @@ class QuorumChecks:
             yield f"invariant 16: {end} are committed, but stable are {held}"
 
     def _stable(self, daemon: Daemon, end: int) -> int:
-        """Up to where, at most `end`, the metadata are on this controller's stable storage."""
+        """Return the offset, at most `end`, below which the controller's metadata log is stable."""
         for _ in self._cursor(daemon, stable=True).up_to(end):
             pass
         return self._held(daemon, stable=True)
 
     def _check_vote(self, voter: Daemon, vote: Granted) -> Iterator[str]:
-        """A vote is stable before anybody hears of it."""
+        """Check that a vote is on stable storage before the candidate receives it."""
         granter = self._daemons.get(vote.voter_id)
         if granter is None:
             return
@@ -208,7 +208,7 @@ class QuorumChecks:
         return cursor
 
     def _held(self, daemon: Daemon, *, stable: bool) -> int:
-        """Up to where its log and its snapshots reach."""
+        """Return the end offset of a controller's log and snapshots."""
         cursor = self._cursors[daemon.name, stable]
         snapshots = [
             int(name.partition("-")[0])

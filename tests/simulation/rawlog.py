@@ -1,4 +1,4 @@
-"""A replica's log as it lies on the simulated disk, read without any of the product's code."""
+"""Reads a replica's log from the simulated disk, without any of the product's code."""
 
 import struct
 import zlib
@@ -25,7 +25,7 @@ class RawBatch(NamedTuple):
 
     @property
     def opens(self) -> bool:
-        """Is it undecided until a marker of its producer?"""
+        """True if the batch is in a transaction, so that its producer's next marker decides it."""
         return self.attributes & 0x30 == 0x10
 
     @property
@@ -35,7 +35,7 @@ class RawBatch(NamedTuple):
 
 
 def batch_at(data: bytearray, position: int) -> tuple[int, RawBatch] | None:
-    """The batch there and its size in bytes; None if it is not whole."""
+    """Return the batch at the position and its size in bytes; None if it is not whole."""
     if position + HEADER_BYTES > len(data):
         return None
     fields = _HEADER.unpack_from(data, position)
@@ -50,7 +50,7 @@ def batch_at(data: bytearray, position: int) -> tuple[int, RawBatch] | None:
 
 
 def placed_batches(data: bytearray) -> Iterator[tuple[int, int, RawBatch]]:
-    """Every whole batch of a file: where it is, its size, itself."""
+    """Yield the position, the size and the value of every whole batch of a file."""
     position = 0
     while (found := batch_at(data, position)) is not None:
         yield position, *found
@@ -61,12 +61,12 @@ class LogCursor:
     """Walks forward through the batches of one partition directory of one disk."""
 
     def __init__(self, disk: Disk, path: str, *, stable: bool = False) -> None:
-        """`stable`: what a power loss leaves for sure, instead of what programs see."""
+        """With `stable`, read what a power loss leaves for sure, instead of what programs see."""
         self._disk = disk
         self._stable = stable
         self._path = [part for part in path.split("/") if part]
         self.offset = -1
-        """Where the next batch is expected; -1 before the first."""
+        """The offset at which the next batch is expected; -1 before the first."""
         self._segment = -1
         self._position = 0
         self._directory: DirectoryNode | None = None
@@ -105,11 +105,11 @@ class LogCursor:
 
     @property
     def begins_at(self) -> int:
-        """The base offset of the first segment; 0: there is none."""
+        """Return the base offset of the first segment; 0 if there is none."""
         return min(self._segments(), default=0)
 
     def up_to(self, end: int) -> Iterator[RawBatch]:
-        """The batches from here that begin below `end`; stops early where the log does."""
+        """Yield the next batches that begin below `end`; stop early if the log ends before."""
         segments = self._segments()
         if self._segment not in segments:
             if not segments:

@@ -1,8 +1,9 @@
-"""One who asks for what cannot be, and must each time be told the error that is due.
+"""A client that sends bad requests and checks that each is answered with the expected error.
 
-Asks the brokers directly, as a client of another make would. What faults answer (nobody there,
-another leader) says nothing. In the middle of faults a wrong answer counts if the story that led to
-it ends wrong three times in a row; when all is whole every story is told once more, and counts.
+It sends requests to the brokers as another client library would. A story is a sequence of such
+requests. Errors that faults explain (no connection, another leader) are ignored. During faults a
+wrong answer is a violation only if the same story ends wrong three times in a row. After the faults
+every story runs once more, and any wrong answer is a violation.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from .workload import new_topic
 from .world import SimRuntime, World
 
 TOPIC = "refused.topic"
-"""Of its own, so that no other client is concerned."""
+"""The topic of the bad requests, which no other client uses."""
 TRIES = 3
 SAYS_NOTHING = (
     ErrorCode.NOT_CONTROLLER,
@@ -45,7 +46,7 @@ SAYS_NOTHING = (
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 )
-"""Of what was asked: they speak of who was asked, and when."""
+"""Errors that say nothing of the request, only of the node that was asked, and when."""
 Due = ErrorCode | tuple[ErrorCode, ...]
 OPTIONS = ConnectionOptions(connect_timeout_ms=2000, request_timeout_ms=3000)
 
@@ -62,7 +63,7 @@ class Wrong(MinikafkaError):
 
 
 class Refused:
-    """Tells stories, each with what is due for every request of it."""
+    """Runs stories, and checks the answer to each of their requests."""
 
     stories: "dict[str, Story]"
     transaction_version: int
@@ -78,7 +79,7 @@ class Refused:
         self.stopping = False
         self.process: Process | None = None
         self.count = 0
-        """Names that no story has used before are made of it."""
+        """The number of stories run so far, from which each story's unique names are made."""
         self._runtime: SimRuntime
         self._open: dict[int, KafkaConnection] = {}
         self._controlled: dict[tuple[int, m.Hello], ControlConnection] = {}
@@ -103,7 +104,7 @@ class Refused:
             await self._tell(name, wrong_most=1, unsaid_most=TRIES)
 
     async def _tell(self, name: str, *, wrong_most: int, unsaid_most: int) -> None:
-        """One story, and again where it ends wrong or faults end it; so many wrong ends count."""
+        """Run a story, again if faults end it; `wrong_most` wrong ends are a violation."""
         wrong_count = unsaid_count = 0
         while unsaid_count < unsaid_most:
             self.world.trace.emit("refused", name)
@@ -159,7 +160,7 @@ class Refused:
         return f"{kind}-{self.count}"
 
     async def told(self, whom: int, request: Any, version: int | None = None, lane: int = 0) -> Any:
-        """What a broker answers. Each lane is a connection of its own, which may wait."""
+        """Return a broker's answer. Each lane is a connection of its own, so that one may wait."""
         connection = self._open.get(100 * lane + whom)
         if connection is None:
             host = f"broker-{whom}"
@@ -170,9 +171,9 @@ class Refused:
     async def due(
         self, whom: int, request: Any, due: Due, version: int | None = None, lane: int = 0
     ) -> Any:
-        """Ask, and see that the first error of the answer is the one that is due.
+        """Send a request, and check that the first error of the answer is `due`.
 
-        What is on its way in a transaction, and so answered CONCURRENT_TRANSACTIONS, is waited for.
+        The request is repeated while the answer is CONCURRENT_TRANSACTIONS.
         """
         wanted = due if isinstance(due, tuple) else (due,)
         for _ in range(20):
@@ -188,7 +189,7 @@ class Refused:
         raise _otherwise(f"broker {whom}", request, found, wanted)
 
     async def each_due(self, pairs: list[tuple[Any, Due]]) -> None:
-        """Ask each of any broker, in any order: they have nothing to do with each other."""
+        """Do `due` for independent requests, each to any broker, in any order."""
         self.rng.shuffle(pairs)
         for request, due in pairs:
             await self.due(self.somebody(), request, due)
@@ -196,7 +197,7 @@ class Refused:
     async def due_of_controller(
         self, whom: int, hello: m.Hello, request: m.Request[Any], due: Due
     ) -> None:
-        """The same of a controller, as a node that has greeted it so."""
+        """Do `due` with a controller, on a connection that began with `hello`."""
         wanted = due if isinstance(due, tuple) else (due,)
         try:
             answer = await (await self._control(whom, hello)).call(request, timeout_ms=3000)
@@ -215,13 +216,13 @@ class Refused:
         return connection
 
     def hello(self, node_id: int, role: int) -> m.Hello:
-        """How a node greets that has yet to learn of which cluster it is."""
+        """Make the Hello of a node that does not know its cluster's id yet."""
         return m.Hello(
             None, m.PROTOCOL_VERSION_MIN, m.PROTOCOL_VERSION_MAX, node_id, role, bytes(16)
         )
 
     async def active_controller(self) -> int:
-        """Who is the active one, as any controller says."""
+        """Return the active controller, as any controller names it."""
         asked = self.rng.choice(list(self.cluster.controllers))
         connection = await self._control(asked, self.hello(0, m.ROLE_TOOL))
         if connection.peer.active_id not in self.cluster.controllers:
@@ -236,7 +237,7 @@ class Refused:
         return found
 
     async def leader(self) -> tuple[int, int, bytes]:
-        """Who leads the topic's partition, its epoch, and the topic's id."""
+        """Return the leader of the topic's partition, its epoch, and the topic's id."""
         topics = [MetadataRequestTopic(name=TOPIC)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -258,7 +259,7 @@ def _otherwise(
 
 
 def errors_of(answer: Any) -> Iterator[ErrorCode]:
-    """Every error code in an answer, the outer ones first."""
+    """Yield every error code in an answer, the outer ones first."""
     below: list[Any] = []
     for field in dataclasses.fields(answer):
         value = getattr(answer, field.name)

@@ -64,7 +64,7 @@ VERSION = ErrorCode.INVALID_UPDATE_VERSION
 
 
 async def topics(refused: Refused) -> None:
-    """CreateTopics, only to be validated; DeleteTopics and CreatePartitions of what there is."""
+    """Bad CreateTopics that only validate, and bad DeleteTopics and CreatePartitions."""
     asked: list[tuple[CreatableTopic, Due]] = [
         (_topic(MINE), ErrorCode.TOPIC_ALREADY_EXISTS),
         (_topic(MINE.replace(".", "_")), NAME),
@@ -137,7 +137,7 @@ def _deleted(topic: DeleteTopicState) -> object:
 
 
 async def settings(refused: Refused) -> None:
-    """IncrementalAlterConfigs, and AlterConfigs, which resets what it does not name."""
+    """Bad IncrementalAlterConfigs and AlterConfigs; the latter resets keys not named."""
     change, op = AlterableConfig, ConfigOperation
     size, policy = "segment.bytes", "cleanup.policy"
     min_isr = "min.insync.replicas"
@@ -227,7 +227,7 @@ def _elected(kind: int, indexes: list[int]) -> object:
 
 
 async def features(refused: Refused) -> None:
-    """UpdateFeatures that change nothing, and a broker that nobody knows."""
+    """UpdateFeatures that change nothing, and the removal of an unknown broker."""
     up, down = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE
     version = refused.transaction_version
     same = FeatureUpdateKey(feature=TRANSACTION_VERSION, max_version_level=version)

@@ -1,4 +1,4 @@
-"""What reaches controllers from nodes that are not who they say, or know an older cluster."""
+"""Bad requests to controllers, from nodes with a false identity or outdated knowledge."""
 
 from dataclasses import replace
 
@@ -15,18 +15,18 @@ NOBODY = 77
 """No node has this id."""
 ELSEWHERE = b"another-disk-id."
 LATE = 1 << 30
-"""An epoch that no elections can have led to."""
+"""An epoch higher than any that elections can have reached."""
 OLD = ErrorCode.FENCED_LEADER_EPOCH
 STRANGE = ErrorCode.INCONSISTENT_VOTER_SET
 CLUSTER = ErrorCode.INCONSISTENT_CLUSTER_ID
 KEY = ErrorCode.INVALID_VOTER_KEY
 INVALID = ErrorCode.INVALID_REGISTRATION
 MOVED_ON = (OLD, ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.STALE_BROKER_EPOCH)
-"""The partition or its leader has changed since we looked."""
+"""Errors which mean that the partition or its leader has changed since it was looked up."""
 
 
 async def quorum(refused: Refused) -> None:
-    """Votes and epochs of other clusters, of strangers, from other disks, of epochs long over."""
+    """Votes and epochs with a wrong cluster, voter, disk or epoch."""
     asked = refused.rng.choice(list(refused.cluster.controllers))
     other = FIRST_CONTROLLER_ID + (asked - FIRST_CONTROLLER_ID + 1) % len(
         refused.cluster.controllers
@@ -67,7 +67,7 @@ async def quorum(refused: Refused) -> None:
 
 
 async def brokers(refused: Refused) -> None:
-    """Brokers that cannot register, and those that speak without having done so."""
+    """Brokers that cannot register, and requests of brokers that have not registered."""
     active = await refused.active_controller()
     hello = refused.hello(NOBODY, m.ROLE_BROKER)
     place = m.Endpoint("PLAINTEXT", "broker-77", 9092)

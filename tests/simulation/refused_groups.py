@@ -1,4 +1,4 @@
-"""Members that a group does not know, too old ones, static ones that come twice; groups in use."""
+"""Bad requests to groups: unknown or outdated members, static ones twice, groups in use."""
 
 import asyncio
 from dataclasses import replace
@@ -36,13 +36,13 @@ from .refusals import TOPIC, Due, Refused, Story, Unsaid, Wrong
 from .variety import GROUP_MOST
 
 BY_NAME = 9
-"""Up to this version commits name topics, later ones their ids."""
+"""The last version in which commits name topics; later ones have their ids."""
 RETENTION_VERSION = 4
-"""Up to this version a client may say how long offsets are kept."""
+"""The last version in which a client may set how long offsets are kept."""
 SESSION_MS = 20_000
 SHORT_MS = 6000
 LOOKED_FOR_S = 6
-"""Until then whatever is to be forgotten was looked for."""
+"""Seconds within which a broker looks for expired offsets."""
 NONE = ErrorCode.NONE
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
 OLD = ErrorCode.ILLEGAL_GENERATION
@@ -71,7 +71,7 @@ class Group:
     async def join(
         self, due: Due, member: str = "", instance: str | None = None, **more: Any
     ) -> Any:
-        """`speaks`: what it says to the leader; `kind`: another protocol type; `lane`: as asked."""
+        """Send JoinGroup; `speaks` is the member's metadata, `kind` the protocol type."""
         protocol = JoinGroupRequestProtocol(name="range", metadata=more.get("speaks", SPEAKS))
         request = JoinGroupRequest(
             group_id=self.name,
@@ -108,7 +108,7 @@ class Group:
         return ErrorCode((await self.due(request, due)).error_code)
 
     async def until_moving(self, member: str, generation: int) -> None:
-        """Wait for a rebalance that somebody else has asked for, on a connection of its own."""
+        """Wait for a rebalance that another member has caused, on a connection of its own."""
         for _ in range(50):
             if await self.heartbeat((NONE, MOVING), member, generation) is MOVING:
                 return
@@ -116,7 +116,7 @@ class Group:
         await self.heartbeat(MOVING, member, generation)
 
     async def commit(self, due: Due, member: str = "", generation: int = -1, **more: Any) -> None:
-        """`note`: kept beside the offset; `version`: as sent; `topic`, `retention_ms`: as named."""
+        """Send OffsetCommit. `note` is the commit's metadata, `version` the request's version."""
         partition = OffsetCommitRequestPartition(
             partition_index=0, committed_offset=0, committed_metadata=more.get("note", "")
         )
@@ -155,7 +155,7 @@ class Group:
 
 
 async def unknown(refused: Refused) -> None:
-    """Of a group that nobody has heard of nothing can be done, but commit without a member."""
+    """Requests to an unknown group, of which only a commit without a member succeeds."""
     group = await Group.fresh(refused)
     gone = ErrorCode.GROUP_ID_NOT_FOUND
     await group.delete(gone)
@@ -178,7 +178,7 @@ async def unknown(refused: Refused) -> None:
 
 
 async def members(refused: Refused) -> None:
-    """A member alone in its group, and whoever is not it."""
+    """Requests to a group of one member, with wrong members and generations."""
     group = await Group.fresh(refused)
     given = (await group.join(ErrorCode.MEMBER_ID_REQUIRED)).member_id
     await group.join(UNKNOWN, given, "static")
@@ -216,7 +216,7 @@ async def members(refused: Refused) -> None:
 
 
 async def static(refused: Refused) -> None:
-    """A static member that comes a second time takes the place of the first; others wait for it."""
+    """A static member that joins a second time, and so fences the first."""
     group = await Group.fresh(refused)
     first = await group.join(NONE, instance="one")
     await group.sync(NONE, first.member_id, first.generation_id)
@@ -242,14 +242,14 @@ async def static(refused: Refused) -> None:
 
 
 async def _given_up(joining: list["asyncio.Task[Any]"]) -> None:
-    """End those who still join, and hear how it went: a fault may have ended the story first."""
+    """End the joins that are still under way, and retrieve their errors."""
     for each in joining:
         each.cancel()
     await asyncio.gather(*joining, return_exceptions=True)
 
 
 async def full(refused: Refused) -> None:
-    """Whoever comes when a group is full is refused; the others wait, and are forgotten."""
+    """More members than a group may have, of which some are refused."""
     group = await Group.fresh(refused)
     full_or_in = (NONE, ErrorCode.GROUP_MAX_SIZE_REACHED)
     joining = [
@@ -269,7 +269,7 @@ async def full(refused: Refused) -> None:
 
 
 async def forgotten(refused: Refused) -> None:
-    """Offsets that are kept for a millisecond are not there when they are looked for."""
+    """A group whose only offset is kept for a millisecond, and which is gone soon after."""
     group = await Group.fresh(refused)
     await group.commit(NONE, version=RETENTION_VERSION, retention_ms=1)
     await asyncio.sleep(LOOKED_FOR_S)
@@ -278,7 +278,7 @@ async def forgotten(refused: Refused) -> None:
 
 
 async def of_a_topic(refused: Refused) -> None:
-    """Offsets of a topic are forgotten with it."""
+    """Offsets of a deleted topic, which are deleted with it."""
     group = await Group.fresh(refused)
     name = refused.fresh("refused-mortal")
     shape = replace(refused.topic, name=name)

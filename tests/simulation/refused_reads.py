@@ -1,4 +1,4 @@
-"""Reads that cannot be answered: of sessions, in epochs and at offsets that are not there."""
+"""Bad reads: of unknown fetch sessions, in wrong epochs, at offsets that do not exist."""
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.delete_records import (
@@ -26,7 +26,7 @@ from minikafka.protocol.messages.offset_for_leader_epoch import (
 from .refusals import TOPIC, Refused, Story
 
 NAMES_VERSION = 12
-"""Up to this version a fetch names topics, later ones their ids."""
+"""The last version in which a fetch names topics; later ones have their ids."""
 IDS_VERSION = 13
 FAR = 1 << 40
 NOT_THERE = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -34,7 +34,7 @@ SPECIAL_TIMES = (-1, -2, -3, -4, -5, 0, 1 << 50)
 
 
 async def sessions(refused: Refused) -> None:
-    """A fetch session that is opened, misused, emptied, and asked for once more."""
+    """A fetch session that is opened, misused, emptied, and used once more."""
     broker, _, topic_id = await refused.leader()
     fine = ErrorCode.NONE
 
@@ -84,7 +84,7 @@ def _wanted(topic_id: bytes, epoch: int = -1, offset: int = 0, fetched: int = -1
 
 
 async def reads(refused: Refused) -> None:
-    """Fetch, ListOffsets, OffsetsForLeaderEpoch and DeleteRecords where nothing is."""
+    """Fetch, ListOffsets, OffsetsForLeaderEpoch and DeleteRecords of offsets that do not exist."""
     broker, epoch, topic_id = await refused.leader()
     stale = ErrorCode.FENCED_LEADER_EPOCH
     newer = ErrorCode.UNKNOWN_LEADER_EPOCH

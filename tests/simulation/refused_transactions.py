@@ -1,4 +1,4 @@
-"""Producers of transactions in epochs that are over; drivers of groups that were replaced."""
+"""Bad requests of transactions: producers of old epochs, drivers of groups that were replaced."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ class Producing:
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
 
     async def go_on(self, due: Due, producer_id: int, epoch: int) -> Any:
-        """As one that has an id and an epoch."""
+        """Send InitProducerId of a producer that has an id and an epoch."""
         request = InitProducerIdRequest(
             transactional_id=self.name,
             transaction_timeout_ms=TIMEOUT_MS,
@@ -116,7 +116,7 @@ class Producing:
 
 
 async def producers(refused: Refused) -> None:
-    """Ids and epochs that are not the present ones; ends of what is not open."""
+    """Wrong producer ids and epochs, and ends of transactions that are not open."""
     producing = await Producing.fresh(refused)
     unheard = DescribeTransactionsRequest(transactional_ids=[producing.name])
     await producing.due(unheard, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
@@ -161,7 +161,7 @@ async def producers(refused: Refused) -> None:
 
 
 async def offsets(refused: Refused) -> None:
-    """Offsets that a transaction is about to commit, in a group that is deleted meanwhile."""
+    """A group that is deleted while a transaction is about to commit its offsets."""
     producing = await Producing.fresh(refused)
     group = refused.fresh("refused-offsets")
     await producing.begin()
@@ -188,7 +188,7 @@ async def offsets(refused: Refused) -> None:
 
 
 async def commit_groups(refused: Refused) -> None:
-    """Runs that another one has followed, batches that are recorded, transactions of elsewhere."""
+    """Runs that were replaced, batches that are recorded already, transactions of another group."""
     group = refused.fresh("refused-sink")
     broker = await refused.coordinator(group, CoordinatorType.TRANSACTION)
 
