@@ -63,7 +63,7 @@ class ConsumerMetrics:
             self.polled.record((now_ms - self.poll_at_ms) / (now_ms - before_ms), now_ms)
 
     def snapshot(self, now_ms: int) -> dict[str, float]:
-        """Return the metrics by Kafka's names, except those that `Seeking.metrics` returns."""
+        """Return the metrics by Kafka's names, except those that `Progress.measured` returns."""
         return {
             **self.network.read(),
             **self.records.sums("records-consumed", now_ms),
