@@ -181,7 +181,7 @@ def _label_of(key: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Cut a long text and replace control characters: a scrape with a NUL is refused."""
+    """Cut a long text, and replace control characters, which a terminal would obey."""
     text = text[:TEXT_MAX]
     if text.isprintable():
         return text
