@@ -1,7 +1,8 @@
-"""Bit rot: a byte of what a replica has on stable storage is another one, and nobody is told.
+"""Bit rot: a byte on a replica's stable storage changes, without any error.
 
-Only where every replica is in sync, on one of them at a time, and it counts as lossy until the
-bytes are right again (`Invariants.distrusted`): somebody else holds every batch.
+It happens only while all replicas of the partition are in sync, to one of them at a time, so that
+another holds every batch. The replica counts as lossy until the bytes are right again
+(`Invariants.distrusted`).
 """
 
 from dataclasses import dataclass
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
     from .invariants import Invariants
 
 MENDING_SECONDS = 8.0
-"""So long the fault lasts, at most: the scrub and readers find it, and a peer has the batch."""
+"""The most seconds that the damage lasts: the scrub or a reader finds it, and a peer has the batch.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Rot:
-    """One byte, and the batch it is in."""
+    """A changed byte, and the batch that it is in."""
 
     disk: Disk
     path: str
@@ -38,12 +40,12 @@ class Rot:
 
     @property
     def is_over(self) -> bool:
-        """Is the file gone, shorter, or right again?"""
+        """Return whether the file is gone, shorter, or right again."""
         is_there = self.disk.find(self.path) is self.node and self.position < len(self.node.cache)
         return not is_there or self.node.cache[self.position] == self.byte
 
     def mend(self) -> None:
-        """The byte is what it was, if it is still there."""
+        """Restore the byte, if it is still there."""
         if not self.is_over:
             self.node.cache[self.position] = self.byte
             if self.position < len(self.node.stable):
@@ -51,7 +53,7 @@ class Rot:
 
     @property
     def may_come_back(self) -> bool:
-        """Would the byte be wrong again after a loss of power? What was done may not be stable."""
+        """Return whether a power loss may bring the wrong byte back: the repair is not stable."""
         directory, stable = self.disk.find(self.path.rpartition("/")[0]), self.node.stable
         if not isinstance(directory, DirectoryNode):
             return False
@@ -66,7 +68,7 @@ class BitRot(Faults):
         return {"bit-rot": self.bit_rot}
 
     async def bit_rot(self) -> bool:
-        """A bit turns over below the high watermark; a peer's batch comes in its place."""
+        """Flip a bit below the high watermark; the broker replaces the batch with a peer's."""
         rotten, distrusted = self._invariants.rotten, self._invariants.distrusted
         places = self._places()
         if self._is_any_left() or not places:
@@ -97,7 +99,7 @@ class BitRot(Faults):
         return any(not rot.is_over for rot in rotten.values())
 
     def _places(self) -> list[Place]:
-        """Replicas of which every other one is in sync, alive and trusted."""
+        """Return the replicas whose peers are all in sync, alive and trusted."""
         image = self._invariants.image
         if image is None:
             return []

@@ -1,6 +1,6 @@
-"""Controllers, brokers, clients, an operator, and whatever goes wrong: all from one seed.
+"""One run: controllers, brokers, clients, an operator and faults, all drawn from one seed.
 
-Faults for a minute; then everything is made whole, must converge, and is read back.
+Faults happen for a minute. Then they end, the cluster must converge, and everything is read back.
 """
 
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ class Outcome:
 
 
 def shape_of(seed: int) -> Shape:
-    """What this seed draws; nothing is run or built for it."""
+    """Return the shape that this seed draws, without running anything."""
     return vary(draw(dice(seed, "shape"), CONTROLLERS), dice(seed, "variety"))
 
 
@@ -97,7 +97,7 @@ class Scenario:
         self.invariants.starts.topics = {topic.name: topic for topic in shape.topics}
 
     def _differ(self) -> None:
-        """Machines are not all the same: their racks, their clocks, how many disks they have."""
+        """Give machines different racks, clocks and numbers of disks."""
         shape, rng = self.shape, self.world.rng("machines")
         for daemon in self.cluster.daemons.values():
             daemon.host.clock_rate = 1 + shape.drift * rng.uniform(-1, 1)
@@ -224,7 +224,7 @@ class Scenario:
             break
 
     def _compare_images(self) -> None:
-        """Replayed from the beginning or from any snapshot, the metadata are the same (19)."""
+        """Check that a replay from any snapshot gives the same metadata as a whole one (19)."""
         known: tuple[str, int, list[MetadataRecord]] | None = None
         for daemon in self.cluster.daemons.values():
             process = daemon.process
@@ -243,7 +243,7 @@ class Scenario:
         return self._what_is_missing() is None
 
     def _what_is_missing(self) -> str | None:
-        """Why the cluster has not converged; None if it has."""
+        """Return the reason why the cluster has not converged; None if it has."""
         for daemon in self.cluster.daemons.values():
             if not daemon.alive or daemon.service is None:
                 return f"{daemon.name} is not ready"

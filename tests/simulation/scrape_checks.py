@@ -1,6 +1,6 @@
-"""Daemons are scraped now and then, in whatever state a step has left them (32).
+"""Scrapes daemons from time to time, in any state that a step has left them in (invariant 32).
 
-What a scrape starts, the questions about groups, is left out: a check changes nothing.
+The requests about groups that a scrape starts are left out, because a check must change nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ from minikafka.runtime.metrics import Collector, Kind
 from .loop import Process
 
 EVERY = 50
-"""Changes of a process from one scrape of it to the next."""
+"""The number of changes of a process between two scrapes of it."""
 
 
 class Scrapes:
@@ -33,7 +33,7 @@ class Scrapes:
         self._counts: dict[str, float] = {}
 
     def on_changed(self) -> Iterator[str]:
-        """A step has changed something; now and then somebody scrapes just then."""
+        """Count a change, and after each EVERY changes scrape the process and check the result."""
         self._changes += 1
         if self._changes % EVERY:
             return

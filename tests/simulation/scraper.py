@@ -1,8 +1,8 @@
-"""A Prometheus beside a stage: every daemon is scraped as time passes, and promtool judges.
+"""Scrapes a stage's daemons as Prometheus would, and lets promtool evaluate alerts on the result.
 
-It keeps what the product's own collectors tell, each scrape interval, as series of promtool's tests
-of rules. What should fire at a moment is noted while the story is told, and held against the rules
-afterwards.
+At each scrape interval it stores the output of the product's collectors, as series for promtool's
+tests of rules. The story notes which alerts should fire at which moment; after the story promtool
+checks that.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ LINE = re.compile(r"^([a-zA-Z_]\w*)(?:{(.*)})? (\S+)$", re.MULTILINE)
 
 
 def exposition(daemon: Daemon) -> str | None:
-    """What a scraper is answered at this moment; None: nothing."""
+    """Return the metrics that a daemon would answer now; None if it would not answer."""
     process = daemon.process
     if process is None or process.state is not ProcessState.RUNNING or daemon.service is None:
         return None
@@ -44,7 +44,7 @@ def exposition(daemon: Daemon) -> str | None:
 
 
 class Scraper:
-    """Scrapes the daemons of a stage until the story ends, and remembers metrics of these names."""
+    """Scrapes the daemons of a stage until the story ends, and keeps the metrics of these names."""
 
     def __init__(self, stage: Stage, job: str, names: Collection[str]) -> None:
         self._stage = stage
@@ -61,7 +61,7 @@ class Scraper:
         await asyncio.sleep(60 * count)
 
     def expect(self, *alerts: str) -> None:
-        """At the newest scrape these alerts fire, and no others."""
+        """Note that at the newest scrape these alerts should fire, and no others."""
         self._expected.append((self._tick, alerts))
 
     async def _scrape_on(self) -> None:
@@ -94,7 +94,7 @@ class Scraper:
         self._series.setdefault(series, {})[self._tick] = value
 
     def judge(self, promtool: str, rules: Path) -> None:
-        """Hold what was expected against what these rules make of the scrapes."""
+        """Check by promtool that these rules fire the expected alerts on the scrapes."""
         fire = 'group by (alertname) (ALERTS{alertstate="firing"})'
         test = {
             "interval": f"{INTERVAL_S}s",
@@ -130,7 +130,7 @@ class Scraper:
 
 
 def _values(scraped: dict[int, str], last: int) -> str:
-    """One series in promtool's notation: a sample that is missing ends it, as for Prometheus."""
+    """Write one series in promtool's notation; a missing sample ends it, as in Prometheus."""
     told = []
     for tick in range(last + 1):
         gone = "stale" if tick - 1 in scraped else "_"

@@ -1,7 +1,7 @@
-"""What a seed draws before anything runs: the cluster, its topics, its load, what will go wrong.
+"""The shape of a run, drawn from its seed: the cluster, its topics, its load and its faults.
 
-Each run draws its own subset of everything (swarm testing): a run without partitions reaches states
-that partitions would have hidden. The generator of load is as wild as that of faults.
+Each run draws its own subset of everything (swarm testing), because a run without network
+partitions, say, reaches states that these would hide. Load is drawn as freely as faults.
 """
 
 import random
@@ -29,7 +29,7 @@ GROUP_FLUSH = True
 
 @dataclass(frozen=True, slots=True)
 class TopicShape:
-    """One topic, and what its clients may rely on."""
+    """One topic, and the guarantees that its clients have."""
 
     name: str
     partitions: int
@@ -37,9 +37,9 @@ class TopicShape:
     min_isr: int
     unclean: bool = False
     group: bool = False
-    """flush.policy=group: nothing acknowledged is lost with the power of all machines."""
+    """True for flush.policy=group: no acknowledged record is lost if all machines lose power."""
     mortal: bool = False
-    """It will be deleted and made again: what is in it may vanish."""
+    """True if the topic will be deleted and made again, so that its records may vanish."""
     ledger: bool = False
     """Only transactions write to it."""
     segment_bytes: int = 1 << 30
@@ -48,7 +48,7 @@ class TopicShape:
     """Its logs begin later and later."""
     retention_bytes: int = -1
     retention_ms: int = -1
-    """As the topic's settings; -1: without a bound."""
+    """The topic's retention.ms; -1 for no bound."""
 
     @property
     def configs(self) -> dict[str, str]:
@@ -106,12 +106,12 @@ class Shape:
     producers: tuple[ProducerShape, ...]
     consumers: int
     members: int
-    """Of the consumer group; 0: there is none."""
+    """The number of members of the consumer group; 0 if there is no group."""
     group_strategy: str
     ledgers: int
-    """Producers of transactions; 0: there are no transactions."""
+    """The number of transactional producers; 0 for none."""
     pipes: int
-    """Processes that read what is committed and write it on, each record once."""
+    """The number of processes that copy committed records to another topic, each once."""
     faults: tuple[str, ...]
     operations: tuple[str, ...]
     overlap: int
@@ -124,20 +124,21 @@ class Shape:
     broker: dict[str, str]
     controller: dict[str, str]
     racks: int = 0
-    """Among so many the brokers are spread, and consumers read in theirs (KIP-392); 0: none."""
+    """The number of racks; consumers read from replicas in their own (KIP-392). 0 if there are no
+    racks."""
     directories: int = 1
     """How many log directories a broker has."""
     compacts: bool = False
-    """Is there a compacted topic, and are the internal ones compacted, too?"""
+    """True if there is a compacted topic, and the internal topics are compacted too."""
     drift: float = 0.0
-    """By which share of time a machine's clock is fast or slow, at most."""
+    """The greatest share of time by which a machine's clock is fast or slow."""
 
     refuses: bool = False
-    """Does somebody ask for what must be refused?"""
+    """True if a client sends requests that must be refused."""
 
     @property
     def all_group(self) -> bool:
-        """Does every topic survive the loss of all power?"""
+        """Return whether every topic survives a power loss of all machines."""
         return all(topic.group for topic in self.topics)
 
 
@@ -228,7 +229,7 @@ def _topics(rng: random.Random, brokers: int) -> list[TopicShape]:
 
 
 def _ledgers(rng: random.Random, topics: tuple[TopicShape, ...]) -> tuple[TopicShape, ...]:
-    """What transactions write to; and, copied by pipes, once more."""
+    """Return the topic that transactions write to, and the one that pipes copy it to."""
     ledger = TopicShape(
         "ledger",
         partitions=rng.choice((1, 2)),

@@ -1,4 +1,4 @@
-"""A scripted stage: the product's own daemons on the simulated loop, and a story told to them.
+"""Scripted tests: a story runs against the product's own daemons on the simulated loop.
 
     @staged(brokers=3)
     async def test_b_01_a_silent_follower_leaves(stage: Stage) -> None:
@@ -7,8 +7,9 @@
         stage.pause(3)
         await producer.send("t", b"1")
 
-The story runs outside of every process; what it does to clients happens inside of theirs. Networks
-and disks are quick and lose nothing unless the story says so. The invariants hold after each step.
+The story runs outside of every simulated process; calls on a client run inside the client's
+process. Networks and disks are quick and lose nothing unless the story says so. The invariants are
+checked after each step.
 """
 
 import asyncio
@@ -46,13 +47,13 @@ from .world import SimRuntime, World
 
 A = TypeVar("A")
 Who = str | int
-"""The name of a daemon or a client; a number is that broker."""
+"""The name of a daemon or a client, or the id of a broker."""
 STORY_SECONDS = 300.0
 END = 1 << 62
 
 
 class Client:
-    """A process on a machine of its own that does what the story says."""
+    """A client process on a machine of its own, in which the story runs code."""
 
     def __init__(self, stage: "Stage", process: Process, runtime: SimRuntime) -> None:
         self.stage = stage
@@ -60,7 +61,7 @@ class Client:
         self.runtime = runtime
 
     def now(self, call: Callable[..., A], *args: Any, **options: Any) -> A:
-        """Call inside the process; what it starts belongs to the process."""
+        """Call a function in the process, to which tasks that it starts belong."""
         result: A = self.process.context.copy().run(call, *args, **options)
         return result
 
@@ -75,7 +76,7 @@ class Client:
 
 
 class StageProducer:
-    """The product's producer. Its acknowledgements are held against the invariants."""
+    """The product's producer. Its acknowledgements are checked by the invariants."""
 
     def __init__(self, client: Client, producer: Producer, *, acks: str) -> None:
         self.client = client
@@ -84,7 +85,7 @@ class StageProducer:
         self._numbers = count()
 
     def send(self, topic: str, value: bytes, partition: int = 0, key: bytes | None = None) -> "Ack":
-        """On its way at once; await what is returned for its RecordMetadata, or its error."""
+        """Send a record at once; awaiting the result gives RecordMetadata, or raises."""
         delivery = self.client.now(self.producer.send, topic, value, key=key, partition=partition)
         delivery.when_done(partial(self._note, delivery))
         return delivery
@@ -104,7 +105,7 @@ Ack = Any
 
 
 class Stage:
-    """Controllers, brokers, clients, wires and disks, all at the story's command."""
+    """Controllers, brokers, clients, networks and disks, all controlled by the story."""
 
     def __init__(
         self,
@@ -114,7 +115,7 @@ class Stage:
         controller: Properties | None = None,
         seed: int = 0,
     ) -> None:
-        """`broker` and `controller` are properties for all of them; see cluster.py for defaults."""
+        """`broker` and `controller` are properties of all nodes of a role; see cluster.py."""
         self.world = world = World(seed)
         world.network.stall_chance = world.network.datagram_loss = 0.0
         world.network.datagram_duplication = world.network.latency_spread = 0.0
@@ -136,9 +137,9 @@ class Stage:
         started: bool = True,
         seconds: float = STORY_SECONDS,
     ) -> A:
-        """Play it to its end, which must come within so many simulated seconds.
+        """Run a story, which must end within `seconds` of simulated time.
 
-        With `started`, every daemon runs before it begins.
+        With `started`, every daemon is started before the story begins.
         """
 
         async def whole() -> A:
@@ -154,7 +155,7 @@ class Stage:
             raise
 
     def mute(self, *invariants: int) -> None:
-        """Stop checking invariants of these numbers: the story shows why they are rules."""
+        """Stop checking these invariants, because the story shows why they are needed."""
         self.invariants.muted.update(dict.fromkeys(invariants))
 
     # -- time -------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ class Stage:
         await asyncio.sleep(seconds)
 
     async def until(self, condition: Callable[[], A], what: str, seconds: float = 10.0) -> A:
-        """Wait until it is true and return it; after `seconds` the test fails, naming `what`."""
+        """Wait until the condition is true and return its value; fail after `seconds`."""
         deadline = self.now + seconds
         while not (result := condition()):
             assert self.now < deadline, f"not within {seconds} s: {what}"
@@ -181,14 +182,14 @@ class Stage:
         return self.cluster.daemons[who if isinstance(who, str) else f"broker-{who}"]
 
     async def begin(self) -> None:
-        """Start every daemon that does not run; all of them are ready and unfenced."""
+        """Start every daemon that does not run, and wait until all are ready and unfenced."""
         for daemon in self.cluster.daemons.values():
             daemon.start()
         for daemon in self.cluster.daemons.values():
             await self.ready(daemon.name)
 
     async def ready(self, who: Who) -> None:
-        """The daemon is up; a broker is unfenced and knows all metadata."""
+        """Wait until the daemon is up; a broker is then unfenced and has all metadata."""
         daemon = self.daemon(who)
         await self.until(lambda: daemon.service is not None, f"{daemon.name} is ready", 30)
         for broker_id, broker in self.cluster.brokers.items():
@@ -197,7 +198,7 @@ class Stage:
                 await self.until(serves, f"{daemon.name} is unfenced and current", 30)
 
     def is_fenced(self, broker_id: int) -> bool:
-        """As the active controller has it; True where there is none."""
+        """Return whether the active controller has fenced the broker; True if none is active."""
         controller = self._active()
         broker = controller.committed.brokers.get(broker_id) if controller is not None else None
         return broker is None or broker.fenced
@@ -217,7 +218,7 @@ class Stage:
             self.daemon(each).start()
 
     def kill(self, *who: Who) -> None:
-        """SIGKILL: what it wrote is in the page cache."""
+        """Kill processes as SIGKILL does; their writes stay in the page cache."""
         for each in who:
             self.daemon(each).kill()
 
@@ -247,12 +248,12 @@ class Stage:
             self.world.resume(self._process(each))
 
     def power_off(self, *who: Who) -> None:
-        """Gone at once, and what was not synced may be gone with it; nobody is told."""
+        """Cut machines' power: unsynced data may be lost, and their peers are not notified."""
         for each in who:
             self.daemon(each).power_off()
 
     def power_on(self, *who: Who) -> None:
-        """Power is back, and the daemon is started."""
+        """Bring the power back, and start the daemons."""
         for each in who:
             self.daemon(each).power_on()
             self.daemon(each).start()
@@ -268,20 +269,20 @@ class Stage:
         return self.world.network.hosts[self.world.network.names[_name(who)]]
 
     def block(self, source: Who, target: Who) -> None:
-        """One way: TCP is held back until `heal` or `unblock`, datagrams are lost."""
+        """Block one direction: TCP waits for `heal` or `unblock`, and datagrams are lost."""
         self.world.network.block(self._host(source), self._host(target))
 
     def unblock(self, source: Who, target: Who) -> None:
         self.world.network.unblock(self._host(source), self._host(target))
 
     def cut(self, one: Who, *others: Who) -> None:
-        """Both ways, between one and each of the others."""
+        """Block both directions between one machine and each of the others."""
         for other in others:
             self.block(one, other)
             self.block(other, one)
 
     def isolate(self, who: Who, *keep: Who) -> None:
-        """Cut from every machine there is now but those to keep."""
+        """Block a machine from every present machine, except those in `keep`."""
         kept = [_name(each) for each in keep]
         for name in self.world.network.names:
             if name != _name(who) and name not in kept:
@@ -292,11 +293,11 @@ class Stage:
         self.world.network.heal()
 
     def delay(self, source: Who, target: Who, seconds: float) -> None:
-        """One way, this much slower from now on."""
+        """Delay one direction by `seconds` from now on."""
         self.world.network.delay(self._host(source), self._host(target), seconds)
 
     def disk(self, who: Who) -> Disk:
-        """The machine's disk: see its hooks `fail_write`, `fail_sync`, `fail_read`, `capacity`."""
+        """Return the machine's disk, with its hooks `fail_write`, `fail_sync` and `fail_read`."""
         disk: Disk = self._host(who).disk
         self.daemon(who).may_fail = True
         return disk
@@ -317,7 +318,7 @@ class Stage:
         return found
 
     def active_name(self) -> str | None:
-        """The name of the active controller's daemon, None while there is none."""
+        """Return the name of the active controller's daemon; None while there is none."""
         controller = self._active()
         names = [
             daemon.name
@@ -333,13 +334,13 @@ class Stage:
         return self.controller().committed
 
     def state(self, topic: str, index: int = 0) -> PartitionState:
-        """The partition as the active controller has it."""
+        """Return the partition's state as the active controller has it."""
         found = self.image().topic(topic)
         assert found is not None, f"no topic {topic}"
         return found.partitions[index]
 
     def broker(self, who: Who) -> Broker:
-        """The live broker object of a running broker."""
+        """Return the broker object of a running broker."""
         found: Broker = self._process(who).broker
         return found
 
@@ -349,13 +350,13 @@ class Stage:
         return partitions_of(self._process(who))[key]
 
     def log(self, who: Who, topic: str, index: int = 0) -> list[RawBatch]:
-        """Every batch of a replica, read off its disk's page cache."""
+        """Return every batch of a replica, read from its disk's page cache."""
         daemon = self.daemon(who)
         path = f"{daemon.properties['log.dirs'].split(',')[0]}/{topic}-{index}"
         return list(LogCursor(daemon.host.disk, path).up_to(END))
 
     def logs(self, who: Who | None = None) -> list[str]:
-        """What daemons (or one) have logged: `time who LEVEL message`; the last some hundred."""
+        """Return the last log lines of all daemons, or of one: `time who LEVEL message`."""
         return [
             f"{when:9.4f} {name} {record.levelname} {record.getMessage()}"
             for when, name, record in self.world.logs
@@ -365,7 +366,7 @@ class Stage:
     # -- clients ----------------------------------------------------------------------------
 
     async def client(self, name: str | None = None) -> Client:
-        """A client process on a machine of its own."""
+        """Make a client process on a machine of its own."""
         name = name or f"client-{next(self._client_numbers)}"
         there: asyncio.Future[SimRuntime] = asyncio.get_running_loop().create_future()
 
@@ -399,7 +400,7 @@ class Stage:
         replication: int = 3,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """Create it and wait until its leaders lead. `partitions`: how many, or their replicas."""
+        """Create a topic and wait for leaders; `partitions` is a number or lists of replicas."""
         given = None if isinstance(partitions, int) else dict(enumerate(partitions))
         new = NewTopic(
             topic,
@@ -426,7 +427,7 @@ class Stage:
         await self.admin(lambda admin: admin.delete_topics([topic]))
 
     async def alter_configs(self, who: Who, settings: Mapping[str, str | None]) -> None:
-        """Of a topic by its name, or of a broker by its number; None deletes a setting."""
+        """Change settings of a topic (by name) or of a broker (by id); None deletes a setting."""
         kind = ResourceType.TOPIC if isinstance(who, str) else ResourceType.BROKER
         resource = ConfigResource(kind, str(who))
         changes = [
@@ -438,7 +439,7 @@ class Stage:
         await self.admin(lambda admin: admin.incremental_alter_configs({resource: changes}))
 
     async def producer(self, name: str | None = None, **settings: Any) -> StageProducer:
-        """The product's producer in a process of its own; settings as its keyword arguments."""
+        """Make a product's producer in a process of its own, with these settings."""
         client = await self.client(name)
         options: dict[str, Any] = {"linger_ms": 0, "request_timeout_ms": 2000, **settings}
 
@@ -453,7 +454,7 @@ class Stage:
     async def send(
         self, topic: str, *values: bytes, partition: int = 0, acks: str = "all"
     ) -> list[int]:
-        """Send one after the other by a producer of the stage's own; their offsets."""
+        """Send values one after the other by a producer of the stage; return their offsets."""
         producer = self._producers.get(acks)
         if producer is None:
             producer = self._producers[acks] = await self.producer(f"sender-{acks}", acks=acks)
@@ -473,7 +474,7 @@ class Stage:
         return client, await client.ask(ask)
 
     async def read(self, topic: str, partition: int = 0, offset: int = 0) -> list[bytes]:
-        """The values from `offset` to what is the end now, by a fresh consumer."""
+        """Read the values from `offset` to the present end, with a new consumer."""
         client, consumer = await self.consumer()
         there = TopicPartition(topic, partition)
 
@@ -491,7 +492,7 @@ class Stage:
         return await client.ask(ask)
 
     async def ask(self, broker_id: int, request: Any, version: int | None = None) -> Any:
-        """One Kafka request to one broker; its response."""
+        """Send one Kafka request to a broker; return the response."""
         client = await self._at_desk()
 
         async def call() -> Any:
@@ -505,7 +506,7 @@ class Stage:
         return await client.ask(call)
 
     def hello(self, broker_id: int = 99) -> Hello:
-        """The greeting of a broker, to be changed with `replace` where that is the point."""
+        """Make the Hello of a broker, which a test may change with `replace`."""
         return Hello(
             cluster_id=self.invariants.image.cluster_id if self.invariants.image else None,
             min_version=PROTOCOL_VERSION_MIN,
@@ -518,7 +519,7 @@ class Stage:
     async def ask_controller(
         self, request: Any, who: str | None = None, hello: Hello | None = None
     ) -> Any:
-        """One control request to a controller (the active one); its answer."""
+        """Send a control request to a controller (the active one); return the answer."""
         name = who or self.active_name()
         assert name is not None, "no controller is active"
         greeting = hello or self.hello()
@@ -544,9 +545,9 @@ Story = Callable[[Stage], Coroutine[Any, Any, None]]
 
 
 def staged(**options: Any) -> Callable[[Story], Callable[[], None]]:
-    """Make a test of a story: it is played on a stage with these options.
+    """Make a test of a story, which runs on a stage with these options.
 
-    `started=False` leaves it to the story to start the daemons. `seconds` is how long it may last.
+    With `started=False` the story starts the daemons. `seconds` bounds simulated time.
     """
     play = {name: options.pop(name) for name in ("started", "seconds") if name in options}
 

@@ -1,7 +1,7 @@
 """One TCP connection: two endpoints and a flow of segments each way.
 
-An endpoint belongs to a process and outlives it only as the kernel does: what was handed to the
-kernel is still delivered after a kill, what waited in the program's own buffer is gone.
+An endpoint belongs to a process. If that is killed, bytes that were passed to the kernel are still
+delivered, and bytes in the program's own buffer are lost.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ Segment = bytes | _Mark
 
 
 class Flow:
-    """Segments from one endpoint to the other: in order, late, held back while nothing passes."""
+    """Segments from one endpoint to the other, in order; a blocked path holds them back."""
 
     def __init__(self, network: "Network", source: "Endpoint", target: "Endpoint") -> None:
         self._network = network
@@ -43,7 +43,7 @@ class Flow:
         self._last_arrival = 0.0
         self._held: deque[Segment] = deque()
         self.is_broken = False
-        """Somebody on the way has forgotten the connection: for good, nothing arrives."""
+        """True if the connection is half-open: no segment arrives any more."""
         self._key = next(network.flow_ids)
         network.flows[self._key] = self
 
@@ -90,7 +90,7 @@ class Flow:
                 self._schedule(segment, start)
 
     def joins(self, one: "Host", other: "Host") -> bool:
-        """Is it between these two, in either direction?"""
+        """Return whether the flow is between these two hosts, in either direction."""
         ends = (self._source.host, self._target.host)
         return ends in ((one, other), (other, one))
 
@@ -148,7 +148,7 @@ class Endpoint(asyncio.Transport):
         self._closing = False
         self._lost = False
         self.gone = False
-        """The kernel has no such socket any more: what arrives is answered by a reset."""
+        """True if the kernel has closed the socket, so that it answers any segment with a reset."""
         self.powerless = False
 
     def join(self, other: "Endpoint") -> None:
@@ -191,7 +191,7 @@ class Endpoint(asyncio.Transport):
         self._flow.push(RST)
 
     def _kernel_close(self) -> None:
-        """The process has ended: what it gave the kernel is delivered, then the end."""
+        """Deliver the bytes in the kernel, then the end, because the process has ended."""
         if self.gone:
             return
         self.gone = True
@@ -391,7 +391,7 @@ class Endpoint(asyncio.Transport):
         self._schedule_flush()
 
     def abort(self) -> None:
-        """End at once; what is buffered is dropped, and the peer sees a reset."""
+        """Close at once: buffered bytes are dropped, and the peer gets a reset."""
         if self._lost or not self._process.alive:
             return
         self._closing = True

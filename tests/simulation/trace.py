@@ -1,6 +1,7 @@
-"""What happened in a run, one line per event, and one hash over all of it.
+"""The trace of a run: one line per event, and one hash over all events.
 
-Only values enter: times, names, sizes and checksums. Never a repr that may hold an address.
+Only values are traced, such as times, names, sizes and checksums; never a repr, which may contain
+an address.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ class Trace:
         self.event_count = 0
 
     def emit(self, who: str, event: str, *fields: object) -> None:
-        """A line for the reader: `time  who  event  fields`."""
+        """Add a line for people: `time who event fields`."""
         text = " ".join(str(field) for field in fields)
         line = f"{self._now() - 1000:11.6f}  {who:<12} {event:<16} {text}".rstrip()
         self.lines.append(line)
@@ -28,7 +29,7 @@ class Trace:
         self.event_count += 1
 
     def note(self, event: int, a: int = 0, b: int = 0) -> None:
-        """An event too frequent for a line: it only enters the hash, with its time."""
+        """Add an event that is too frequent for a line to the hash only, with its time."""
         self._checksum = zlib.crc32(_NOTE.pack(event, a, b, self._now()), self._checksum)
         self.event_count += 1
 

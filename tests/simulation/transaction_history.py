@@ -1,8 +1,8 @@
-"""Transactions of the run: what was in each, how it ended, and what readers may see of it.
+"""The transactions of a run: their records, their outcomes, and what readers may see of them.
 
-Pure. A transaction is all visible or not at all to those who read committed; one that its producer
-knows to be committed is, one that it knows to be aborted is not, and of one whose end it never
-learnt either is right.
+Pure. With read_committed, a transaction is visible as a whole or not at all. It must be visible if
+its producer knows that it was committed, and must not be if the producer knows that it was aborted.
+If the producer never learnt the outcome, either is right.
 """
 
 import itertools
@@ -39,20 +39,20 @@ class Transaction:
 
 @dataclass(slots=True)
 class TransactionHistory:
-    """Every transaction, in the order in which they began, and what was read in the end."""
+    """All transactions in the order in which they began, and the records read in the end."""
 
     begun: list[Transaction] = field(default_factory=list)
     polled: dict[str, list[tuple[Partition, int, bytes]]] = field(default_factory=dict)
-    """Per reader of what is committed, while the faults went on."""
+    """The committed records that each reader read while faults happened."""
     final: dict[Partition, list[tuple[int, bytes]]] = field(default_factory=dict)
     piped_to: dict[Partition, int] = field(default_factory=dict)
-    """How far the pipes have committed the ledger."""
+    """The offsets of the ledger that the pipes have committed."""
     refused: list[tuple[Partition, str, ErrorCode]] = field(default_factory=list)
-    """Batches that leaders refused for good: where, in which transaction, and why."""
+    """The batches that leaders refused for good: the partition, the transaction and the error."""
     batches: dict[int, list[Transaction]] = field(default_factory=dict)
     """Every attempt at each batch of the commit group."""
     recorded: int = -1
-    """The newest batch that somebody was told to be recorded."""
+    """The newest batch that a client knows to be recorded."""
 
     def begin(self, name: str) -> Transaction:
         """A new one."""
@@ -61,13 +61,13 @@ class TransactionHistory:
         return transaction
 
     def begin_batch(self, batch: int, name: str) -> Transaction:
-        """A new attempt at a batch of the commit group."""
+        """Begin a new attempt at a batch of the commit group."""
         transaction = self.begin(name)
         self.batches.setdefault(batch, []).append(transaction)
         return transaction
 
     def note_recorded(self, batch: int) -> None:
-        """Somebody was told that this batch is recorded."""
+        """Note that a client was told that this batch is recorded."""
         self.recorded = max(self.recorded, batch)
 
     def count(self, outcome: Outcome) -> int:
@@ -85,10 +85,10 @@ class TransactionHistory:
         ]
 
     def _check_refused(self, lossy: dict[Partition, None]) -> Iterator[str]:
-        """Nothing goes wrong that would make a producer refuse itself: only others, and time, do.
+        """Check that no batch was refused with an error that a correct producer never gets.
 
-        It sends in order, and is told that a batch is out of order only where all before it are
-        acknowledged: then a leader has let that batch come too early, or has lost others.
+        A producer sends in order. If OUT_OF_ORDER_SEQUENCE_NUMBER comes although all earlier
+        batches are acknowledged, a leader has accepted a batch too early, or has lost earlier ones.
         """
         for place, transaction, error in self.refused:
             if error in NEVER_TOLD and place not in lossy:
@@ -96,7 +96,7 @@ class TransactionHistory:
                 yield f"refused: a batch of {where}: {error.name}"
 
     def _check_batches(self, lossy: dict[Partition, None]) -> Iterator[str]:
-        """One attempt at a batch counts, and none before it is recorded; batches are gapless."""
+        """Check that one attempt at each batch is visible, and that no batch is missing."""
         if any(topic == LEDGER for topic, _ in lossy):
             return
         seen = {(place, value): None for place, found in self.final.items() for _, value in found}
@@ -115,7 +115,7 @@ class TransactionHistory:
                 yield f"invented: batch {batch} is recorded, and nobody has tried it"
 
     def _check_piped(self, lossy: dict[Partition, None]) -> Iterator[str]:
-        """What was read of the ledger, up to what is committed, was written on exactly once."""
+        """Check that each ledger record below the committed offsets was copied exactly once."""
         for (topic, index), records in self.final.items():
             if topic != PIPED or (LEDGER, index) in lossy or (PIPED, index) in lossy:
                 continue

@@ -1,7 +1,7 @@
-"""Transactions: producers that commit and abort, and a pipe that reads, writes and commits both.
+"""Transactional clients: producers that commit and abort, and pipes that copy records.
 
-The ledger takes what the producers write; the pipe copies what is committed there to another
-topic, each record once, with the offsets that it has read in the same transaction.
+The producers write to the ledger, a topic. A pipe copies its committed records to another topic,
+each once, and commits the offsets that it has read in the same transaction.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 PIPE_GROUP = "pipe"
 TIMEOUT_MS = 10_000
 PATIENCE_MS = 30_000
-"""After the last fault: for coordinators to be found, and for transactions to time out."""
+"""Milliseconds after the last fault in which coordinators are found and transactions time out."""
 
 
 class Ledger:
-    """One producer of transactions; a new one takes over where one fails."""
+    """One transactional producer; if it fails, a new one continues."""
 
     def __init__(self, workload: "Workload", runtime: SimRuntime) -> None:
         self.workload = workload
@@ -79,7 +79,7 @@ class Ledger:
 
 
 class Pipe:
-    """Reads the ledger's committed records and writes each into the other topic, once."""
+    """Copies the ledger's committed records to the other topic, each once."""
 
     def __init__(self, workload: "Workload", runtime: SimRuntime) -> None:
         self.workload = workload
@@ -87,7 +87,7 @@ class Pipe:
         self.held: dict[TopicPartition, None] = {}
 
     async def run(self) -> None:
-        """As long as the run lasts; after any failure from what is committed."""
+        """Copy until the run ends; after a failure, go on from the committed offsets."""
         self.workload.started_count += 1
         while not self.workload.stopping:
             try:
@@ -144,7 +144,7 @@ class Pipe:
 
 
 async def audit(workload: "Workload", runtime: SimRuntime) -> None:
-    """Tail the ledger as those who read committed see it."""
+    """Read the ledger's new records with read_committed."""
     polled = workload.transactions.polled.setdefault(runtime.name, [])
     async with Consumer(
         bootstrap_servers=workload.cluster.bootstrap,
@@ -163,7 +163,7 @@ async def audit(workload: "Workload", runtime: SimRuntime) -> None:
 
 
 async def read_committed(workload: "Workload", runtime: SimRuntime) -> None:
-    """Both topics of transactions from beginning to end, when nobody writes any more."""
+    """Read both topics of transactions from beginning to end, after the last write."""
     partitions = [
         TopicPartition(topic.name, index)
         for topic in workload.ledgers
@@ -238,7 +238,7 @@ async def end(
 
 
 def settings(workload: "Workload", runtime: SimRuntime) -> dict[str, Any]:
-    """Of a transactional producer: many send each record as a batch, five of them in flight."""
+    """Draw a producer's settings: many send each record as a batch, five in flight."""
     rng = runtime.rng
     return {
         "linger_ms": rng.choice((0, 0, 5)),

@@ -1,6 +1,6 @@
-"""What is true of each partition, whatever the product believes: what was committed, and where.
+"""The truth about each partition: the batches that were committed, and the replicas that have them.
 
-The truth about records is read from the disks, not asked of the code under test.
+The records are read from the disks; the code under test is not asked.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ Place = tuple[str, TopicIdPartition]
 
 
 class Seen(NamedTuple):
-    """A replica as it was after its process's last step: `inside.seen`."""
+    """The state of a replica after its process's last step, as `inside.seen` reads it."""
 
     replica: Partition
     leader: object
@@ -27,7 +27,7 @@ class Seen(NamedTuple):
     log_start_offset: int
     log_end_offset: int
     isr: tuple[int, ...]
-    """As a leader counts it; of a follower nothing."""
+    """The ISR as the leader counts it; empty for a follower."""
 
     @property
     def is_leader(self) -> bool:
@@ -41,11 +41,11 @@ class Ledger:
         self.batches: list[RawBatch] = []
         self.index: dict[int, int] = {}
         self.open: dict[int, int] = {}
-        """Producers whose transaction no committed marker ends, with its first offset."""
+        """The first offset of each transaction without a committed marker, by producer id."""
 
     @property
     def decided(self) -> int:
-        """Up to here every transaction is decided, as far as is committed."""
+        """Return the offset below which all transactions are decided by committed markers."""
         return min(self.open.values(), default=self.end)
 
     @property
@@ -53,12 +53,12 @@ class Ledger:
         return self.batches[-1].next_offset if self.batches else 0
 
     def newest_below(self, offset: int) -> int:
-        """The newest timestamp of what is committed below, in ms; -1: there is nothing."""
+        """Return the newest timestamp of committed records below `offset`, in ms; -1 for none."""
         below = (each.max_timestamp for each in self.batches if each.next_offset <= offset)
         return max(below, default=-1)
 
     def contradiction(self, batch: RawBatch) -> str | None:
-        """Enter a committed batch; what is wrong if another one is there already."""
+        """Enter a committed batch; return what is wrong if another one is there, else None."""
         if batch.base_offset >= self.end:
             if batch.base_offset > self.end:
                 return f"a gap before offset {batch.base_offset}, the log ended at {self.end}"
@@ -73,9 +73,9 @@ class Ledger:
         return None
 
     def cut(self, log: LogCursor | None) -> None:
-        """Keep what the log holds, too: an unclean election made it all there is.
+        """Keep only the batches that `log` holds too, because an unclean election lost the others.
 
-        What lies below the log's begin was there, and nobody wants it back.
+        Batches below the log's start are kept, because they were deleted and not lost.
         """
         begins_at = log.begins_at if log is not None else 0
         kept = sum(each.next_offset <= begins_at for each in self.batches)
@@ -110,18 +110,18 @@ class Truth:
         self.witnesses: dict[str, Process | None] = {}
         """The brokers' processes as that epoch began."""
         self.unclean_epoch = -1
-        """The leader epoch of the newest unclean election on record."""
+        """The leader epoch of the newest unclean election in the metadata."""
         self.is_cut = True
-        """Has the leader of that election shown what is left?"""
+        """True once the leader of that election has shown which records are left."""
         self.excused: dict[str, None] = {}
         """Replicas that an unclean election may cut below their high watermark."""
         self.weakest_min_isr = 0
-        """The smallest since the ISR was last full: so many copies are sure to exist."""
+        """The smallest min ISR since the ISR was last full: at least this many copies exist."""
         self.is_deleted = False
         self.start = 0
-        """The latest offset at which a replica's log has begun: below it all may be gone."""
+        """The greatest start of any replica's log: records below it may be deleted everywhere."""
         self.asked_start = 0
-        """The latest offset before which somebody wanted records deleted."""
+        """The greatest offset of any DeleteRecords request."""
 
     @property
     def name(self) -> str:
@@ -133,13 +133,13 @@ class Truth:
 
 
 def cursor_of(daemon: Daemon, key: TopicIdPartition, name: str) -> LogCursor | None:
-    """The log of a replica on the disk of its machine, from its first batch on; None if none."""
+    """Return a cursor at the first batch of a replica's log on disk; None if there is no log."""
     path = path_of(daemon, key, name)
     return LogCursor(daemon.host.disk, path) if path is not None else None
 
 
 def bytes_from(daemon: Daemon, key: TopicIdPartition, name: str, offset: int) -> int:
-    """How many bytes the segments of a replica hold that begin there or later."""
+    """Return the bytes in a replica's segments that begin at `offset` or later."""
     path = path_of(daemon, key, name)
     node = daemon.host.disk.find(path) if path is not None else None
     entries = node.entries if isinstance(node, DirectoryNode) else {}
@@ -151,7 +151,7 @@ def bytes_from(daemon: Daemon, key: TopicIdPartition, name: str, offset: int) ->
 
 
 def path_of(daemon: Daemon, key: TopicIdPartition, name: str) -> str | None:
-    """The directory of a replica's log, in whichever log directory it is; None if in none."""
+    """Return the directory of a replica's log, in any log directory; None if there is none."""
     disk = daemon.host.disk
     wanted = uuid_to_text(key.topic_id).encode()
     for directory in daemon.properties["log.dirs"].split(","):

@@ -1,4 +1,4 @@
-"""Datagrams: each one alone may be lost, doubled or overtaken; a full queue drops."""
+"""Datagrams: each may be lost, duplicated or reordered; a full queue drops them."""
 
 import asyncio
 import errno

@@ -1,6 +1,6 @@
-"""What was added to what a seed draws, after shape.py: from dice of its own.
+"""Later additions to what shape.py draws from a seed, drawn by a random generator of their own.
 
-So a seed of old goes on drawing what it drew; and what is drawn here comes on top of it.
+So an old seed still draws the same shape, to which this module adds.
 """
 
 import random
@@ -13,9 +13,10 @@ from .coverage import LAST_FAULTS, LATER_FAULTS
 from .shape import Shape, TopicShape
 
 DRIFT_MOST = 0.024
-"""Two clocks that drift apart by twice this are still within what leases allow for: one in 20."""
+"""The greatest drift of a clock. Two clocks differ by at most twice that, below the 5 % that leases
+allow."""
 GROUP_MOST = 8
-"""Members of a group, where more are to be refused."""
+"""The most members of a group in runs that check that more are refused."""
 
 
 def vary(shape: Shape, rng: random.Random) -> Shape:
@@ -66,7 +67,7 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
 
 
 def _shed(shape: Shape, rng: random.Random) -> Shape:
-    """In a share of runs, logs begin later and later: by size, by time, because somebody asks."""
+    """Let log starts advance in some runs, by retention.bytes, retention.ms, DeleteRecords."""
     is_wanted = rng.random() < 0.4
     topics = tuple(_with_retention(shape.topics, rng))
     by_request = rng.random() < 0.7
@@ -80,7 +81,7 @@ def _shed(shape: Shape, rng: random.Random) -> Shape:
 
 
 def _on_topics(shape: Shape, topics: tuple[TopicShape, ...]) -> Shape:
-    """The shape with these in place of those of the same names."""
+    """Return the shape, with these topics in place of those with the same names."""
     changed = {topic.name: topic for topic in topics}
     producers = tuple(
         replace(producer, topics=tuple(changed[each.name] for each in producer.topics))

@@ -1,4 +1,4 @@
-"""Faults of wires, disks and clocks. As in faults.py: each is undone before it returns."""
+"""Faults of networks, disks and clocks. As in faults.py, each is undone before it returns."""
 
 import asyncio
 import errno
@@ -15,7 +15,7 @@ from .network import Host
 from .quorum_checks import METADATA_DIRECTORY
 
 CHECKED_FROM = 17
-"""Where in a batch its checksum begins to tell of every bit."""
+"""The position in a batch from which the checksum covers every bit."""
 
 
 class WireFaults(Faults):
@@ -59,7 +59,7 @@ class WireFaults(Faults):
         return await self._isolate(self.rng.choice(self.daemons), 0.7)
 
     async def isolate_leader(self) -> bool:
-        """A leader against everybody, or everybody but the clients."""
+        """Isolate a leader from all other machines, or from all but the clients."""
         return await self._isolate(self.some_leader(), self.rng.choice((0.5, 1.0)))
 
     async def isolate_active_controller(self) -> bool:
@@ -76,7 +76,7 @@ class WireFaults(Faults):
         return True
 
     async def swizzle_clog(self) -> bool:
-        """Machines stop talking one by one, and heal one by one in another order."""
+        """Isolate machines one by one, and reconnect them one by one in another order."""
         network = self.world.network
         nodes = self.rng.sample(self.daemons, self.rng.randint(2, len(self.daemons) - 1))
         clogged: dict[str, list[tuple[Host, Host]]] = {}
@@ -96,7 +96,7 @@ class WireFaults(Faults):
         return True
 
     async def half_open(self) -> bool:
-        """Connections between two machines die, and neither end is told."""
+        """Break the connections between two machines without notice to either end."""
         nodes = [daemon.host for daemon in self.daemons]
         broken = 0
         for _ in range(self.rng.randint(1, 3)):
@@ -107,7 +107,7 @@ class WireFaults(Faults):
         return broken > 0
 
     async def slow_network(self) -> bool:
-        """Late segments, and lost ones that come a retransmission later."""
+        """Delay segments, and lose some, which arrive by retransmission."""
         network = self.world.network
         network.latency_spread = 0.1 * self.rng.random()
         network.stall_chance = self.rng.choice((0.02, 0.2))
@@ -134,7 +134,7 @@ class WireFaults(Faults):
         network.datagram_spread = 0.0
 
     async def gray_node(self) -> bool:
-        """One machine is a hundred times slower than the others, disk and wires."""
+        """Make one machine's disk and network a hundred times slower than the others'."""
         network = self.world.network
         victim = self.rng.choice(self.daemons).host
         slow = self.rng.choice((0.01, 0.05, 0.2))
@@ -153,7 +153,7 @@ class WireFaults(Faults):
         return True
 
     async def late_words(self) -> bool:
-        """What a leader says reaches the active controller late, while others come and go."""
+        """Delay a leader's messages to the active controller while other brokers fail."""
         leader = self.some_leader()
         controller = self.active_controller()
         self._delay(leader, controller, self.rng.choice((0.2, 0.5, 1.0, 1.5)))
@@ -162,7 +162,7 @@ class WireFaults(Faults):
         return True
 
     async def slow_follower(self) -> bool:
-        """Leaders and one broker hear of each other late; it falls behind while others die."""
+        """Delay messages between leaders and one broker, which falls behind while others die."""
         slow = self.rng.choice(self.brokers)
         others = [each for each in self.brokers if each is not slow]
         seconds = self.rng.choice((0.02, 0.1, 0.4, 0.8))
@@ -180,9 +180,10 @@ class WireFaults(Faults):
         return True
 
     async def _return_with(self, slow: Daemon, others: Sequence[Daemon]) -> None:
-        """All die, `slow` first, which misses the last writes; it is among the first to return.
+        """Kill all brokers, `slow` first, which misses the last writes; it returns early.
 
-        Whoever leads then knows an old high watermark only, and has few to tell it a newer one.
+        The next leader then knows only an old high watermark, and few brokers that know a newer
+        one.
         """
         slow.kill()
         await asyncio.sleep(self.rng.random())
@@ -199,7 +200,7 @@ class WireFaults(Faults):
         await asyncio.sleep(self.rng.random())
 
     async def _trouble(self, among: Sequence[Daemon]) -> None:
-        """Some of these die or stand still, one after the other, for short or for longer."""
+        """Kill or pause some of these daemons, one after the other, for shorter or longer times."""
         for _ in range(self.rng.randint(1, 4)):
             victim = self.rng.choice(among)
             process = victim.process
@@ -217,7 +218,7 @@ def _metadata(daemon: Daemon) -> str:
 
 
 def _noted_end(daemon: Daemon) -> LogEnd:
-    """Up to where its metadata log is known to have been stable."""
+    """Return the offset below which a controller's metadata log is known to have been stable."""
     disk, directory = daemon.host.disk, _metadata(daemon)
     is_there = FILE_NAME in names_in(disk, directory)
     found = newest_note(read_all(disk, f"{directory}/{FILE_NAME}")) if is_there else None
@@ -225,7 +226,7 @@ def _noted_end(daemon: Daemon) -> LogEnd:
 
 
 def _metadata_batches(daemon: Daemon, end: int) -> list[tuple[str, int, int]]:
-    """File, position and size of each batch below `end`."""
+    """Yield the file, position and size of each batch below `end`."""
     directory = _metadata(daemon)
     return [
         (f"{directory}/{name}", position, header.size)
@@ -237,7 +238,7 @@ def _metadata_batches(daemon: Daemon, end: int) -> list[tuple[str, int, int]]:
 
 
 def _has_all(daemon: Daemon) -> bool:
-    """Is it up, and has everything again that it was once known to have?"""
+    """Return whether a controller is up and has all again that was once stable there."""
     if daemon.service is None:
         return False
     return b"recoverTo" not in read_all(daemon.host.disk, f"{_metadata(daemon)}/quorum-state")
@@ -247,7 +248,7 @@ class MachineFaults(Faults):
     """Of disks and clocks."""
 
     _is_rotten = False
-    """A controller lacks what it had on stable storage."""
+    """True while a controller lacks records that it had on stable storage."""
 
     def table(self) -> dict[str, Fault]:
         return {
@@ -260,7 +261,7 @@ class MachineFaults(Faults):
         }
 
     async def disk_error(self) -> bool:
-        """Writes, reads or syncs fail for a while; whoever cannot go on without its disk ends."""
+        """Let writes, reads or syncs fail for a while; a daemon that needs the disk ends."""
         victim = self.rng.choice(self.daemons)
         disk = victim.host.disk
         chance = self.rng.choice((0.05, 0.5, 1.0))
@@ -296,8 +297,10 @@ class MachineFaults(Faults):
         return True
 
     async def lose_directory(self) -> bool:
-        """One of a broker's log directories fails for good; with the others it goes on, until an
-        operator puts a disk in and starts it again."""
+        """Let one of a broker's log directories fail for good.
+
+        The broker continues with the others until an operator replaces the disk and restarts it.
+        """
         victim = self.rng.choice(self.brokers)
         lost = self.rng.choice(victim.properties["log.dirs"].split(","))
 
@@ -311,9 +314,10 @@ class MachineFaults(Faults):
         return await self._replace(victim)
 
     async def rot_metadata(self) -> bool:
-        """A bit turns over in what a controller that was killed had on stable storage.
+        """Flip a bit on the stable storage of a controller that was killed.
 
-        Of one at a time, and only where enough of the others hold as much: no promise covers more.
+        This happens to one controller at a time, and only if enough others hold the same records,
+        because the product guarantees no more.
         """
         victim, *others = self.rng.sample(self.controllers, len(self.controllers))
         is_too_much = any(each.host.disk.has_lied or not each.host.up for each in self.controllers)

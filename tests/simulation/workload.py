@@ -1,4 +1,4 @@
-"""Clients of the simulated cluster: the product's own, and a record of what they were told."""
+"""The product's clients in the simulated cluster, and a record of the answers that they got."""
 
 import asyncio
 from collections.abc import Callable
@@ -35,7 +35,7 @@ from .world import SimRuntime, World
 
 
 class Workload:
-    """Producers, tailing consumers and the final read of one run."""
+    """The producers, the consumers and the final read of one run."""
 
     def __init__(self, world: World, cluster: Cluster, shape: Shape, coverage: Coverage) -> None:
         self.world = world
@@ -56,11 +56,12 @@ class Workload:
         self.drivers = world.rng("drivers").choice((0, 1, 2)) if shape.ledgers else 0
         """Processes that commit transactions of several producers together."""
         self.transaction_version = world.rng("transaction-version").choice((2, 2, 2, 1))
-        """1: producers add each partition to a transaction themselves, and keep their epoch."""
+        """The level of transaction.version. At 1, producers add partitions to a transaction
+        themselves, and keep their epoch."""
 
     @property
     def lasting(self) -> list[TopicShape]:
-        """The topics that are there from the beginning to the end."""
+        """Return the topics that exist from the beginning to the end of the run."""
         return [topic for topic in self.shape.topics if not topic.mortal and not topic.ledger]
 
     @property
@@ -215,12 +216,12 @@ class Workload:
                     self.on_polled(place, record.offset)
 
     def some_rack(self, runtime: SimRuntime) -> str:
-        """The rack that a consumer is in; with racks it reads from a replica there (KIP-392)."""
+        """Draw a consumer's rack; with racks it reads from a replica there (KIP-392)."""
         racks = self.shape.racks
         return f"rack-{runtime.rng.randrange(racks)}" if racks else ""
 
     async def read_everything(self, partitions: list[TopicPartition]) -> None:
-        """Every partition from its beginning to its end, by a fresh consumer."""
+        """Read every partition from beginning to end, with a new consumer."""
 
         async def read(runtime: SimRuntime) -> None:
             async with Consumer(
@@ -242,7 +243,7 @@ class Workload:
         await self.in_process("reader", read)
 
     async def judge_groups(self, lossy: dict[Partition, None]) -> list[str]:
-        """What the members were told, against what the group has committed in the end."""
+        """Check the answers that members got against the group's committed offsets in the end."""
         if not self.shape.members:
             return []
         places = [TopicPartition(*place) for place in self.groups.committed]
@@ -251,7 +252,7 @@ class Workload:
         return self.groups.check(lossy)
 
     async def judge_transactions(self, lossy: dict[Partition, None]) -> list[str]:
-        """What transactions were told to be, against what can be read."""
+        """Check the outcomes that producers were told against the records that can be read."""
         if not self.shape.ledgers:
             return []
         await self.in_process("ledger-reader", partial(read_committed, self))
@@ -262,7 +263,7 @@ class Workload:
         return self.transactions.check(lossy)
 
     async def judge_state(self) -> list[str]:
-        """What is left of a compacted topic, against what was written."""
+        """Check what is left of a compacted topic against what was written."""
         if not self.shape.compacts:
             return []
         await self.in_process("state-reader", partial(read_state, self))

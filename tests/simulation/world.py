@@ -1,6 +1,7 @@
-"""A simulated world made from one integer: loop, network, disks, processes, and what they did.
+"""A simulated world made from one seed: event loop, network, disks, processes and their trace.
 
-Owns starting, killing, pausing and power; collects violations. Knows nothing of Kafka.
+It starts, kills and pauses processes, cuts their power, and collects violations. It knows nothing
+of Kafka.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ LOGS_KEPT = 400
 
 
 class Violation(AssertionError):
-    """The run showed something that must never be."""
+    """An invariant was violated, so the run ends."""
 
 
 class SimRuntime:
@@ -75,7 +76,7 @@ class SimRuntime:
 
 
 def dice(seed: int, concern: str) -> random.Random:
-    """Each concern has its own: drawing more for one leaves the others alone."""
+    """Return the random generator of one concern, independent of how much others draw."""
     return random.Random(f"{seed}/{concern}")
 
 
@@ -88,12 +89,12 @@ class World:
         self.processes: dict[str, Process] = {}
         self.exits: dict[str, object] = {}
         self.ended_by: dict[str, BaseException] = {}
-        """Why processes ended that were allowed to fail."""
+        """The errors of processes that were allowed to fail, by name."""
         self.violations: list[str] = []
         self.logs: list[tuple[float, str, logging.LogRecord]] = []
         self.starts = 0
         self.on_log: Callable[[object], None] = lambda message: None
-        """Told the form of each message that is logged."""
+        """Called with the format string of each message that is logged."""
         self.on_exit: Callable[[Process], None] = lambda process: None
         self.may_crash: Callable[[Process, BaseException], bool] = lambda process, error: False
         self.loop.set_exception_handler(self._on_loop_exception)
@@ -147,7 +148,7 @@ class World:
         process.resources.clear()
 
     def kill(self, process: Process) -> None:
-        """SIGKILL: the kernel closes its sockets; files keep all that was written."""
+        """Kill a process as SIGKILL does: its sockets close, its files keep what was written."""
         if process.alive:
             self.trace.emit(process.name, "kill")
             self._end(process)
@@ -163,7 +164,7 @@ class World:
             self.loop.resume(process)
 
     def power_off(self, host: Host) -> None:
-        """Everything on the host stops at once; its peers are told nothing."""
+        """Cut the host's power: all its processes end at once, and its peers are not notified."""
         self.trace.emit(host.name, "power-off")
         self.network.power_off(host)
         for process in list(self.processes.values()):
@@ -212,7 +213,7 @@ class World:
     # -- running ----------------------------------------------------------------------------
 
     def run(self, main: Coroutine[Any, Any, T], *, limit: float = 600.0) -> T:
-        """Run until `main` ends; a violation, or `limit` simulated seconds, ends it as well."""
+        """Run until `main` ends or there is a violation, such as running for `limit` seconds."""
         loop = self.loop
         collector = gc.isenabled()
         gc.disable()
@@ -253,7 +254,7 @@ class World:
 
 
 class LogWatch(logging.Handler):
-    """Keeps the newest log records of all processes, with simulated times, for a report."""
+    """Keeps the newest log records of all processes, with simulated times, for the report."""
 
     def __init__(self, world: World) -> None:
         super().__init__(logging.INFO)
@@ -280,7 +281,7 @@ class LogWatch(logging.Handler):
 
 
 def describe(error: BaseException) -> str:
-    """Type, message and the place it was raised: no addresses."""
+    """Return an error's type, message and place of origin, without memory addresses."""
     place = ""
     trace = error.__traceback__
     while trace is not None:
