@@ -80,8 +80,8 @@ class Readings:
         """Show the metrics of a push until `until_ms`, in place of the client's earlier ones.
 
         Return False if some are not shown. These are samples beyond a bound, metrics that another
-        client pushes as another kind, and sums with delta temporality, which no client is asked
-        for.
+        client pushes as another kind, counters that are negative or NaN, and sums with delta
+        temporality, which no client is asked for.
         """
         own = _labels_of(client, _IN_SERIES)
         groups: dict[str, Values] = {}
@@ -134,6 +134,8 @@ class Readings:
         """Return whether the sample can be shown under the name; begin a metric if it is new."""
         if name == INFO or sample.is_delta:
             return False
+        if sample.is_counter and not sample.value >= 0:
+            return False  # OpenMetrics has no negative counters, and none that are NaN.
         shown = self._shown.get(name)
         if shown is None:
             shown = self._shown[name] = _Shown(sample.is_counter)

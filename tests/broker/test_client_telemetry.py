@@ -1,5 +1,6 @@
 """Metrics that clients push (KIP-714): who is asked for what, what is taken, what is shown."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -409,6 +410,13 @@ def test_growth_and_a_metric_that_is_named_like_ours_are_not_shown() -> None:
     found = shown(readings)
     assert found.names == ["kafka_client_info"]
     assert found("kafka_client_info") == 1
+
+
+@pytest.mark.parametrize("value", [-1, math.nan])
+def test_a_counter_that_counts_nothing_is_not_shown(value: float) -> None:
+    readings = Readings(10_000)
+    assert not take(readings, A, sample("x", value, counter=True), sample("y", value))
+    assert shown(readings).names == ["kafka_client_info", "kafka_client_y"]
 
 
 def test_m_19_no_label_of_a_client_breaks_a_scrape() -> None:
