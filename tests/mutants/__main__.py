@@ -91,8 +91,13 @@ def page(verdicts: list[Verdict], first: int, seeds: int) -> str:
         catcher = verdict.test or f"{verdict.seed}" if verdict.is_caught else "**not caught**"
         finding = verdict.refused or verdict.finding
         cells = (verdict.patch.name, verdict.patch.story, catcher, str(verdict.runs), finding)
-        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
+        rows.append("| " + " | ".join(map(_in_one_line, cells)) + " |\n")
     return PAGE_HEAD.format(first=first, seeds=seeds) + "".join(rows)
+
+
+def _in_one_line(cell: str) -> str:
+    """A cell of a table: what an error says may have several lines, which would end its row."""
+    return " ".join(cell.split()).replace("|", "\\|")
 
 
 if __name__ == "__main__":

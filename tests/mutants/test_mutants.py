@@ -188,13 +188,13 @@ def test_exit_codes(
 def test_the_page_has_a_row_for_each(room: Path) -> None:
     patch = patch_of(room, "REFUSED_PAUSE_MS = 500", "REFUSED_PAUSE_MS = 0", "Never waits.")
     verdicts = [
-        Verdict(patch, seed=4, finding="a | b", runs=5),
+        Verdict(patch, seed=4, finding="a | b\n  twice\n\n", runs=5),
         Verdict(patch, test="a.py::b", finding="c", runs=1),
         Verdict(patch, runs=9),
     ]
     text = page(verdicts, 0, 9)
     assert "| bug | Never waits. | a.py::b | 1 | c |" in text
-    assert "| bug | Never waits. | 4 | 5 | a \\| b |" in text
+    assert "| bug | Never waits. | 4 | 5 | a \\| b twice |" in text
     assert "| bug | Never waits. | **not caught** | 9 |  |" in text
 
 
