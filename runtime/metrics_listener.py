@@ -23,12 +23,15 @@ from .process_metrics import LoopDelay, ProcessMetrics
 from .runtime import Runtime
 
 CONNECTIONS_MAX: Final = 16
+SCRAPES_MAX: Final = 12
+"""The most scrapes at a time. The other places are left for questions about health."""
 HEAD_BYTES_MAX: Final = 16 << 10
 REQUEST_WITHIN_S: Final = 5.0
 RESPONSE_WITHIN_S: Final = 10.0
 """The time limit of a response; Prometheus gives up a scrape after the same time."""
 
 _PLAIN: Final = "text/plain; charset=utf-8"
+_BUSY: Final = f"{SCRAPES_MAX} scrapes are under way: scrape less often, and read faster"
 _FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 log = logging.getLogger(__name__)
@@ -58,6 +61,7 @@ class MetricsListener:
         self._server: asyncio.Server | None = None
         self._visits: dict[_Visit, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
+        self._scrapes = 0
 
     async def open(self) -> None:
         """Listen, and start measuring the loop; ConfigError if the address is not available."""
@@ -121,8 +125,14 @@ class MetricsListener:
 
     async def _answer(self, visit: "_Visit") -> None:
         match visit.path:
+            case b"/metrics" if self._scrapes >= SCRAPES_MAX:
+                await visit.tell(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY)
             case b"/metrics":
-                await self._send_metrics(visit)
+                self._scrapes += 1
+                try:
+                    await self._send_metrics(visit)
+                finally:
+                    self._scrapes -= 1
             case b"/health/live":
                 await visit.tell(HTTPStatus.OK, "alive")
             case b"/health/ready":

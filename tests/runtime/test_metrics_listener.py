@@ -11,7 +11,7 @@ from minikafka.runtime import metrics_listener, process_metrics
 from minikafka.runtime.errors import ConfigError
 from minikafka.runtime.metrics import LINES_PER_SLICE, Collector, Family, gauge
 from minikafka.runtime.metrics_config import metrics_address
-from minikafka.runtime.metrics_listener import CONNECTIONS_MAX, MetricsListener
+from minikafka.runtime.metrics_listener import CONNECTIONS_MAX, SCRAPES_MAX, MetricsListener
 from minikafka.runtime.process_metrics import LoopDelay
 from minikafka.runtime.runtime import SystemRuntime
 from minikafka.runtime.version import VERSION
@@ -212,19 +212,45 @@ async def test_a_thousand_that_are_silent_keep_no_scrape_out(lab: Lab) -> None:
         writer.close()
 
 
-async def test_beyond_sixteen_that_are_served_the_next_is_told_so(lab: Lab) -> None:
+async def test_a_thousand_scrapers_that_do_not_read_hold_a_slice_each_and_leave_room_for_health(
+    lab: Lab,
+) -> None:
     listener = await lab.open(Lines())
-    writers = []
-    for _ in range(CONNECTIONS_MAX):
-        reader, writer = await asyncio.open_connection(*listener.address)
+    writers: list[asyncio.StreamWriter] = []
+    for _ in range(SCRAPES_MAX):
+        reader, writer = await asyncio.open_connection(*listener.address, limit=1)
         writer.write(SCRAPE)
         await reader.readexactly(10)
         writers.append(writer)
-    assert parse(await exchange(listener.address, b"")).status == 503
-    writers[0].close()
-    await asyncio.wait([next(iter(listener._visits.values()))])
+    for _ in range(1_000 - SCRAPES_MAX):
+        refused = parse(await exchange(listener.address, SCRAPE))
+        assert refused.status == 503
+        assert "12 scrapes are under way" in refused.body
     assert (await get(listener.address, "/health/live")).status == 200
+    assert listener._scrapes == len(listener._visits) == SCRAPES_MAX
+    for visit in listener._visits:
+        held = visit._writer.transport.get_write_buffer_size()
+        assert held < 40 * LINES_PER_SLICE
     for writer in writers:
+        writer.transport.abort()
+    await asyncio.wait(listener._visits.values())
+    assert listener._scrapes == 0
+    assert (await get(listener.address, "/health/ready")).status == 200
+
+
+async def test_a_connection_beyond_the_last_place_is_told_so(lab: Lab) -> None:
+    listener = await lab.open()
+    open_ones = [await asyncio.open_connection(*listener.address) for _ in range(CONNECTIONS_MAX)]
+    async with asyncio.timeout(30):
+        while len(listener._visits) < CONNECTIONS_MAX:  # noqa: ASYNC110 - nothing else tells it
+            await asyncio.sleep(0)
+    for visit in listener._visits:
+        visit.is_served = True
+    assert parse(await exchange(listener.address, b"")).status == 503
+    for visit in listener._visits:
+        visit.is_served = False
+    assert (await get(listener.address, "/health/live")).status == 200
+    for _, writer in open_ones:
         writer.close()
 
 
