@@ -44,6 +44,7 @@ SCREENS: Final[dict[str, Make]] = {
     "/transactions": screens.transactions,
     "/configs": screens.configs,
     "/quorum": screens.quorum,
+    "/elections": screens.elections,
     "/reassignments": moves.show,
 }
 FORMS: Final[dict[str, tuple[Make, Make]]] = {

@@ -12,6 +12,7 @@ from ...runtime.runtime import Runtime
 from . import asking
 from .link import Link
 from .pages import Pages
+from .views.elections import Elections
 from .views.sight import Sight
 
 SIGHT_MS: Final = 2_000
@@ -42,6 +43,8 @@ class Desk:
     """Log ends by broker, of the partitions that were viewed last; they stay known if a broker
     dies."""
 
+    elections: Elections = field(default_factory=Elections)
+
     def remember(self, where: TopicPartition, ends: dict[int, int]) -> None:
         """Keep the log ends of a partition, of the last MOST_REMEMBERED that were viewed."""
         self.ends.pop(where, None)
@@ -51,7 +54,9 @@ class Desk:
 
     async def sight(self) -> Sight:
         """Read the state of the cluster, or use a result that is at most SIGHT_MS old."""
-        return await self.link.shared(SIGHT_MS, asking.sight, self.link.runtime)
+        found = await self.link.shared(SIGHT_MS, asking.sight, self.link.runtime)
+        self.elections.on_sight(found)
+        return found
 
     async def brokers(self) -> tuple[BrokerDescription, ...]:
         """Describe the brokers that are not fenced."""

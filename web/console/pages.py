@@ -19,6 +19,7 @@ NAVIGATION: Final = (
     ("/transactions", "Transactions"),
     ("/configs", "Configs"),
     ("/quorum", "Quorum"),
+    ("/elections", "Elections"),
     ("/reassignments", "Reassignments"),
 )
 """The screens in the navigation bar; Alt and the number of an entry open it."""

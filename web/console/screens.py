@@ -170,6 +170,13 @@ async def quorum(desk: Desk, request: Request) -> Screen:
     return Screen("quorum.html", "Quorum", view, refresh_ms=SIGHT_MS, here="/quorum")
 
 
+async def elections(desk: Desk, request: Request) -> Screen:
+    """Show who took over from whom, as far as this console has seen it."""
+    await desk.sight()
+    view = desk.elections.view()
+    return Screen("elections.html", "Elections", view, refresh_ms=SIGHT_MS, here="/elections")
+
+
 def page_number(request: Request) -> int:
     """Return the number of the requested page; 1 if the request gives none, or no number."""
     text = request.query_params.get("page", "1")

@@ -91,6 +91,7 @@ def test_every_screen_can_be_reached_and_moves(page: "Page", cluster: Cluster) -
             ("Transactions", "never-ends"),
             ("Configs", "min.insync.replicas"),
             ("Quorum", "Active controller"),
+            ("Elections", "No election was seen."),
             ("Reassignments", "Nothing moves."),
             ("Overview", "Everything is in order."),
         ):
@@ -122,6 +123,8 @@ def test_a_leader_that_dies_is_seen_to_die_and_to_come_back(page: "Page", tmp_pa
             admin.create_topics([NewTopic("t", assignments={0: [1, 2, 3]})])
         with Producer(one.bootstrap) as producer, console(one.bootstrap) as address:
             producer.send("t", b"before").result(SOON_MS / 1000)
+            page.goto(f"{address}/elections")
+            expect_text(page, "No election was seen.")
             page.goto(f"{address}/topics/t/0")
             expect_text(page, "Broker 1 leads. Every replica is in sync.")
             expect_facts(page, log_end="1", leader_epoch="0", in_sync="1, 2, 3")
@@ -134,6 +137,8 @@ def test_a_leader_that_dies_is_seen_to_die_and_to_come_back(page: "Page", tmp_pa
             one.broker(1).start()
             expect_text(page, "Broker 2 leads. Every replica is in sync.")
             expect_facts(page, log_end="2", leader_epoch="1", in_sync="1, 2, 3")
+            page.goto(f"{address}/elections")
+            playwright.expect(page.get_by_role("row", name="t-0")).to_contain_text("1 2 1")
 
 
 def expect_facts(page: "Page", **facts: str) -> None:

@@ -62,6 +62,7 @@ def text_of(html: str) -> str:
         (f"/configs?of=topic:{TOPIC}", ["retention.ms", "the default"]),
         ("/configs?of=broker:", ["Configs"]),
         ("/quorum", ["Active controller 100"]),
+        ("/elections", ["Seen since"]),
         (f"/reassignments?topic={TOPIC}", ["Nothing has to move.", "Nothing moves."]),
         (f"/reassignments?topic={TOPIC}&brokers=1,2", ["replication factor 3 is larger"]),
         (f"/topics/{TOPIC}/messages?partition=1", ["console-consumer", "--partition 1"]),

@@ -1,5 +1,7 @@
 """What admins answer becomes what screens show."""
 
+from dataclasses import replace
+
 import pytest
 
 from minikafka.client.admin.cluster_types import MetadataQuorum, QuorumReplica
@@ -7,7 +9,7 @@ from minikafka.client.admin.config_types import ConfigEntry
 from minikafka.client.admin.group_types import GroupDescription, GroupListing, GroupMember
 from minikafka.client.admin.lag_types import PartitionLag
 from minikafka.client.admin.log_types import LogDirectory, ReplicaInfo
-from minikafka.client.admin.topic_types import Reassignment
+from minikafka.client.admin.topic_types import Reassignment, TopicDescription
 from minikafka.client.admin.transaction_types import (
     ActiveProducer,
     TransactionDescription,
@@ -23,6 +25,7 @@ from minikafka.web.console.views import words
 from minikafka.web.console.views.brokers import broker_of, brokers_of
 from minikafka.web.console.views.changes import BadField
 from minikafka.web.console.views.configs import config_rows
+from minikafka.web.console.views.elections import MOST_ELECTIONS, Elections
 from minikafka.web.console.views.groups import (
     MOST_MEMBERS,
     MOST_OFFSETS,
@@ -144,6 +147,56 @@ def test_a_controller_that_is_behind_is_a_warning() -> None:
 def test_no_active_controller_is_bad() -> None:
     quorum = MetadataQuorum(-1, 7, 50, ())
     assert overview_of(sight(quorum=quorum)).level is Level.BAD
+
+
+# -- elections
+
+
+def led(name: str, *leaders: int, epoch: int = 4, topic_id: str = "id") -> TopicDescription:
+    """A topic whose partitions have these leaders."""
+    partitions = [
+        replace(partition(n, leader=one), leader_epoch=epoch) for n, one in enumerate(leaders)
+    ]
+    return replace(topic(name, *partitions), topic_id=topic_id)
+
+
+def test_elections_are_what_differs_between_two_looks() -> None:
+    elections = Elections()
+    looks = [
+        sight(led("a", 1, 1, 2), led("b", *[1] * 9)),
+        sight(led("a", 2, 2, 2, epoch=5), led("b", *[2] * 9, epoch=5)),
+        sight(led("a", 2, 2, -1, epoch=6, topic_id="another"), led("new", 3)),
+        sight(quorum=MetadataQuorum(101, 8, 50, ())),
+    ]
+    for second, look in enumerate(looks):
+        for _ in range(2):
+            elections.on_sight(replace(look, at_ms=NOW_MS + second * 1000))
+    elections.on_sight(looks[0])
+    view = elections.view()
+    assert view.since_ms == NOW_MS
+    assert [(row.before, row.after, row.count, row.epoch) for row in view.rows] == [
+        (100, 101, 0, 8),
+        (2, 2, 1, 5),
+        (1, 2, 11, 5),
+    ]
+    moved = view.rows[-1]
+    assert (moved.looked_ms, moved.seen_ms) == (NOW_MS, NOW_MS + 1000)
+    assert [f"{topic}-{index}" for topic, index in moved.partitions] == [
+        "a-0",
+        "a-1",
+        "b-0",
+        "b-1",
+        "b-2",
+    ]
+
+
+def test_only_the_newest_elections_are_remembered() -> None:
+    elections = Elections()
+    for epoch in range(MOST_ELECTIONS + 10):
+        look = sight(led("a", 1 + epoch % 2, epoch=epoch))
+        elections.on_sight(replace(look, at_ms=NOW_MS + epoch))
+    rows = elections.view().rows
+    assert (len(rows), rows[0].epoch) == (MOST_ELECTIONS, MOST_ELECTIONS + 9)
 
 
 # -- lists
