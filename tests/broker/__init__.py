@@ -1,1 +1,1 @@
-"""Tests of broker: the pure rules on labs, the rest without a network on fakes of its edge."""
+"""Tests of broker: its pure rules with simple models, the rest without a network, over fakes."""

@@ -12,7 +12,7 @@ from minikafka.runtime.config import from_mapping
 
 
 def config_with(**settings: object) -> BrokerConfig:
-    """A broker's configuration with these settings, and defaults."""
+    """Return a broker's configuration with these settings, and defaults."""
     least = {"node.id": "1", "controller.quorum.bootstrap.servers": "localhost:1"}
     named = {name.replace("_", "."): str(value) for name, value in settings.items()}
     return from_mapping(BrokerConfig, least | named)

@@ -1,4 +1,4 @@
-"""A commit group's coordinator without a broker: one ledger, its log as a list of batches."""
+"""The coordinator of a commit group without a broker; its log is a list of batches."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ Batch = list[tuple[bytes, bytes | None]]
 
 
 def member(name: str) -> str:
-    """`0` and `0/1.2` are ids of the group; whatever has a letter is an id of its own."""
+    """Return the id for a short name; names with a letter are ids outside of the group."""
     if name.isdigit():
         return f"{GROUP}/{name}/0.0"
     return f"{GROUP}/{name}" if name[0].isdigit() else name
@@ -38,7 +38,7 @@ def member(name: str) -> str:
 
 @dataclass
 class CommitGroupLab:
-    """Requests are decided at once; a batch is committed, lost or on its way as one is told."""
+    """A coordinator that decides requests at once; the test says whether a batch is committed."""
 
     level: int = 2
     wall_ms: int = 1_000_000
@@ -66,7 +66,7 @@ class CommitGroupLab:
     # Producers.
 
     def init(self, name: str) -> Named:
-        """A producer takes an id over; what is open of it is aborted first."""
+        """Send InitProducerId; an open transaction of the id is aborted first."""
         asked = InitProducerId(transactional_id=member(name), timeout_ms=MINUTE_MS)
         while True:
             present = self.ledger.get(asked.transactional_id)
@@ -82,7 +82,7 @@ class CommitGroupLab:
             self.complete()
 
     def open(self, name: str) -> Named:
-        """A producer takes an id over and begins a transaction."""
+        """Send InitProducerId, and begin a transaction."""
         named = self.init(name)
         assert self.add(named) is ErrorCode.NONE
         return named
@@ -99,7 +99,7 @@ class CommitGroupLab:
         return self.write(decisions.add_partitions(present, asked, self.now())).error
 
     def end(self, named: Named, *, is_commit: bool) -> Decision:
-        """EndTxn in the version that the level suggests."""
+        """Send EndTxn in the version that belongs to the level of transaction.version."""
         asked = decisions.EndTransaction(
             transactional_id=named.transactional_id,
             producer_id=named.producer_id,
@@ -132,7 +132,7 @@ class CommitGroupLab:
         return done
 
     def decide(self, generation: int, batch_id: int, *transactions: Named) -> GroupDecision:
-        """Only the decision: whoever made it dies before anything follows."""
+        """Make only the decision, as if the coordinator died before acting on it."""
         asked = Commit(
             group=GROUP, generation=generation, batch_id=batch_id, transactions=transactions
         )
@@ -184,7 +184,7 @@ class CommitGroupLab:
                 self.write(Decision(change=decisions.complete(each, self.now())))
 
     def fail_over(self, *, without_last: bool = False) -> "CommitGroupLab":
-        """Another broker reads the log, perhaps without the newest batch."""
+        """Let another broker load the log, perhaps without the newest batch."""
         other = CommitGroupLab(self.level, self.wall_ms, next_id=self.next_id + 1000)
         other.log = self.log[:-1] if without_last else list(self.log)
         for offset, batch in enumerate(other.log):
@@ -195,7 +195,7 @@ class CommitGroupLab:
         return other
 
     def open_now(self) -> list[str]:
-        """Ids of the group with an open transaction."""
+        """Return the group's ids with an open transaction."""
         return [
             each.transactional_id
             for each in self.ledger.open

@@ -44,7 +44,7 @@ EPOCH = 3
 
 
 class FakePartition(Partition):
-    """A log in memory that commits when told to (or at once), with the signatures of Partition."""
+    """A log in memory with Partition's methods; it commits at once or when told to."""
 
     def __init__(self, index: int, *, commits: bool = True) -> None:
         self.topic_id, self.topic, self.index = TOPIC_ID, TOPIC, index
@@ -208,7 +208,7 @@ class FakePartitions(Partitions):
 
 
 class FakeController:
-    """Answers what it is told to, when it is told to."""
+    """A fake controller, whose answers the test chooses, and when they come."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[int, int, bytes]] = []
@@ -234,7 +234,7 @@ class FakeController:
 
 
 class FakeTransport(asyncio.Transport):
-    """Keeps what is written; a peer that reads nothing when `is_stuck`."""
+    """A transport that keeps the written bytes; if `is_stuck`, its peer reads nothing."""
 
     def __init__(self, protocol: Connection) -> None:
         super().__init__({"peername": ("10.0.0.9", 5555)})
@@ -314,7 +314,7 @@ class Client:
         self.feed(self.frame(message, version))
 
     def feed(self, data: bytes, *, at_once: int = 1 << 30) -> None:
-        """Hand bytes to the connection as the loop would."""
+        """Pass bytes to the connection as the loop would."""
         position = 0
         while position < len(data) and not self.transport.is_closed:
             buffer = memoryview(self.connection.get_buffer(-1))
@@ -347,14 +347,14 @@ class Client:
         return self.responses()
 
     def ask(self, message: object, version: int) -> Any:
-        """Send and take the one response that is there at once."""
+        """Send a request, and return the one response, which must be there at once."""
         self.send(message, version)
         (response,) = self.responses()
         return response
 
 
 class Stock(NamedTuple):
-    """What an edge is made of and a test has of its own."""
+    """The parts of an edge that a test replaces."""
 
     runtime: Runtime
     partitions: Partitions
@@ -364,7 +364,7 @@ class Stock(NamedTuple):
 
 
 class Front:
-    """The edge of a broker, and what answers through it, over parts that the test has."""
+    """The edge of a broker with its request handlers, over the test's parts."""
 
     def __init__(self, stock: Stock, settings: dict[str, str], defaults: TopicDefaults) -> None:
         config = from_mapping(BrokerConfig, settings)
@@ -428,7 +428,7 @@ def endpoint(broker_id: int, name: str) -> Endpoint:
 
 
 def image_of(partition_count: int) -> MetadataImage:
-    """Brokers 1 and 2 alive, 3 fenced; one topic led by broker 1."""
+    """Make an image: brokers 1 and 2 are alive, 3 is fenced, and broker 1 leads one topic."""
     image = MetadataImage()
     offset = itertools.count()
     image.apply(r.ClusterRecord("c1uster"), next(offset))
@@ -455,7 +455,7 @@ def image_of(partition_count: int) -> MetadataImage:
 
 
 def batch(*values: bytes) -> bytes:
-    """A record batch as a producer sends it."""
+    """Build a record batch as a producer sends it."""
     return bytes(build([NewRecord(1000 + i, None, value) for i, value in enumerate(values)]))
 
 

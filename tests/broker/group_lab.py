@@ -1,6 +1,6 @@
-"""A group without a broker: its log is a list, its clock is turned, its clients have short names.
+"""A group without a broker: its log is a list, the test sets its clock, clients have short names.
 
-Carries decisions out as `coordinator/groups.py` does. A failover makes a new group of the log.
+It carries decisions out as `coordinator/groups.py` does. A failover makes a new group from the log.
 """
 
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ REBALANCE_MS = 30_000
 
 @dataclass
 class Client:
-    """One application that wants to be a member."""
+    """One application that joins the group."""
 
     name: str
     protocols: tuple[str, ...] = ("range",)
@@ -100,7 +100,7 @@ class GroupLab:
     # Requests.
 
     def join(self, name: str) -> None:
-        """JoinGroup; who is sent away with an id, or is not known any more, comes at once again."""
+        """Send JoinGroup, and again if the answer is a new member id or UNKNOWN_MEMBER_ID."""
         for _ in range(3):
             count = len(self.client(name).told)
             self.join_once(name)
@@ -148,13 +148,13 @@ class GroupLab:
         return errors
 
     def settle(self, *names: str) -> None:
-        """All join, and the leader assigns each its own name."""
+        """Let all join; the leader assigns to each its own name."""
         for name in names:
             self.join(name)
         self.assign()
 
     def assign(self) -> None:
-        """Everybody syncs; the leader gives each its own name."""
+        """Let all members sync; the leader assigns to each its own name."""
         members = [c for c in self.clients.values() if c.member_id in self.group.roster.members]
         given = {client.name: client.name.encode() for client in members}
         for client in members:
@@ -166,7 +166,7 @@ class GroupLab:
     # Time and failures.
 
     def wait(self, milliseconds: int) -> None:
-        """Time passes; whatever is due happens at its time."""
+        """Advance the clock; timers fire at their times."""
         end_ms = self.now_ms + milliseconds
         while self.group.phases.wake_ms <= end_ms:
             self.now_ms = max(self.now_ms, self.group.phases.wake_ms)
@@ -174,7 +174,7 @@ class GroupLab:
         self.now_ms = end_ms
 
     def fail_over(self) -> None:
-        """Another broker reads the log; whoever waited for an answer does not get it."""
+        """Let another broker load the log; waiting clients get no answer."""
         self.state = GroupsState(self.config)
         for offset, (key, value) in enumerate(self.log):
             record = decode_group_record(key, value)
@@ -197,7 +197,7 @@ class GroupLab:
         return answer
 
     def name_of(self, member_id: str) -> str:
-        """A member id with the random part left out."""
+        """Return a member id without its random part."""
         for client in self.clients.values():
             if client.member_id == member_id:
                 return client.name

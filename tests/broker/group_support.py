@@ -1,4 +1,4 @@
-"""A broker that coordinates groups: its whole edge over real logs, without a network."""
+"""A broker that coordinates groups: its edge over real logs, without a network."""
 
 import asyncio
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ ALONE = state(ME, replicas=(ME,), isr=(ME,))
 
 
 class GroupBroker(Node):
-    """Broker 1: it leads `__consumer_offsets` (one partition) and `t` (four)."""
+    """Broker 1, which leads `__consumer_offsets` (one partition) and `t` (four)."""
 
     edge: Edge
     peers: Peers
@@ -100,12 +100,12 @@ class GroupBroker(Node):
             await self.loaded.wait()
 
     async def remake(self, of: PartitionState) -> None:
-        """The controller changes the one partition of the offsets topic."""
+        """Apply a change of the one partition of the offsets topic."""
         self.loaded.clear()
         await self.apply(_record(OFFSETS_ID, 0, of))
 
     async def fail_over(self, epoch: int = 2) -> None:
-        """Lose the leadership and get it back: everything is read from the log."""
+        """Lose the leadership and get it back, so that all state is read from the log."""
         gone = state(2, replicas=(ME,), isr=(ME,), leader_epoch=epoch, partition_epoch=epoch)
         await self.remake(gone)
         back = epoch + 1
@@ -130,7 +130,7 @@ class GroupBroker(Node):
         return Client(self, "PLAINTEXT")  # type: ignore[arg-type]
 
     async def ask(self, message: object, version: int) -> Any:
-        """One request over a connection of its own, and its answer."""
+        """Send one request over a connection of its own, and return the answer."""
         client = self.connect()
         client.send(message, version)
         found = client.responses() or await client.next_responses()
@@ -148,7 +148,7 @@ class GroupBroker(Node):
         return answer
 
     async def stable(self, group_id: str = "g", **changes: Any) -> JoinGroupResponse:
-        """A group of one member, with its assignment."""
+        """Make a group of one member, with its assignment."""
         joined: JoinGroupResponse = await self.join(group_id, **changes)
         assert joined.error_code == 0
         synced = await self.ask(sync_request(group_id, joined, joined.member_id), 5)
@@ -156,7 +156,7 @@ class GroupBroker(Node):
         return joined
 
     async def commit(self, *offsets: tuple[int, int], version: int = 9, **changes: Any) -> Any:
-        """Commit (partition, offset) in `t`; gives the error codes."""
+        """Commit (partition, offset) in `t`; return the error codes."""
         answer = await self.ask(commit_request(*offsets, **changes), version)
         return [
             ErrorCode(each.error_code).name for topic in answer.topics for each in topic.partitions
@@ -165,7 +165,7 @@ class GroupBroker(Node):
     async def committed(
         self, group_id: str = "g", *, stable: bool = False, version: int = 9
     ) -> dict[int, Any]:
-        """Every offset in `t` by partition, or the error's name."""
+        """Return the committed offsets in `t` by partition, or the error's name."""
         request = OffsetFetchRequest(
             groups=[
                 OffsetFetchRequestGroup(

@@ -1,4 +1,4 @@
-"""A leader of one partition on brokers 1, 2 and 3, with min ISR 2, and what happens to it."""
+"""A leader of a partition with replicas 1, 2 and 3 and min ISR 2, and the events that it gets."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,36 +19,36 @@ MIN_ISR_2 = from_mapping(TopicConfig, {"min.insync.replicas": "2"})
 
 
 def record(*isr: int, **others: Any) -> PartitionMetadata:
-    """Broker 1 leads in epoch 1 with this ISR, or with all three; other fields as given."""
+    """Return metadata in which broker 1 leads epoch 1 with this ISR, by default all three."""
     everybody = (ME, B, C)
     return replace(PartitionMetadata(ME, 1, 1, everybody, isr or everybody, min_isr=2), **others)
 
 
 def leading(*isr: int, log_end: int = 0, high_watermark: int = 0, **others: Any) -> LeaderReplica:
-    """Broker 1, which has just heard that it leads."""
+    """Return the leader state of broker 1, which has just become the leader."""
     leader = LeaderReplica(ME, KnownBrokers(dict(EPOCHS), dict(EPOCHS)), LAG_MAX_MS, high_watermark)
     leader.on_metadata(record(*isr, **others), log_end, now_ms=0)
     return leader
 
 
 def fetch(leader: LeaderReplica, broker: int, offset: int, now_ms: int = 1) -> Effects:
-    """A valid fetch of the broker's present incarnation."""
+    """Send a valid fetch of the broker's present incarnation."""
     return leader.on_follower_fetched(broker, offset, now_ms, EPOCHS[broker])
 
 
 def proposing(*isr: int, fetched: tuple[int, ...] = (), partition_epoch: int = 1) -> ProposeIsr:
-    """Broker 1 proposes this ISR, with the epochs of itself and of those that have fetched."""
+    """Return the ISR proposal of broker 1, with the broker epochs of itself and of `fetched`."""
     members = tuple((b, EPOCHS[b] if b == ME or b in fetched else -1) for b in isr)
     return ProposeIsr(members, leader_epoch=1, partition_epoch=partition_epoch)
 
 
 def members(proposal: ProposeIsr | None) -> tuple[int, ...]:
-    """Who is to be in the ISR; nobody where nothing is proposed."""
+    """Return the brokers of the proposed ISR; none if nothing is proposed."""
     return () if proposal is None else tuple(broker for broker, _ in proposal.isr)
 
 
 class Ruled:
-    """A leader and the product's own controller decisions, with the test as the wire between."""
+    """A leader and the product's controller decisions; the test passes messages between them."""
 
     def __init__(self, *isr: int, elr: bool = False) -> None:
         self.controller = Machine(brokers_up=3, elr=elr, min_isr=2)
@@ -82,7 +82,7 @@ class Ruled:
         return self.leader.on_follower_fetched(broker, offset, self.now_ms, epoch)
 
     def propose(self, proposal: ProposeIsr, sender: int = 1) -> ErrorCode:
-        """The proposal reaches the controller; its answer is lost or delivered by the test."""
+        """Pass a proposal to the controller; the test loses or delivers its answer."""
         answer = self.controller.alter(
             "t",
             [broker for broker, _ in proposal.isr],

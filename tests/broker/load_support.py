@@ -1,4 +1,4 @@
-"""The account of memory with time that is turned by hand, and peers without a network."""
+"""The accounting of memory with a clock that the test sets, and peers without a network."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ REQUESTS, RESPONSES, FRAME_MAX, STALL_MS = 16 * MiB, 8 * MiB, 16 * MiB, 30_000
 
 
 class Edge:
-    """Time that is turned by hand, and the account."""
+    """A clock that the test sets, and the account of memory."""
 
     def __init__(self, *, requests: int = REQUESTS, responses: int = RESPONSES) -> None:
         self.now_ms = 0
@@ -23,7 +23,7 @@ class Edge:
         )
 
     def pass_ms(self, ms: int) -> None:
-        """Let time pass, with every timer in it."""
+        """Advance the clock, and run the timers that are due."""
         end = self.now_ms + ms
         while due := [timer for timer in self.timers if timer[0] <= end]:
             timer = min(due, key=lambda each: each[0])

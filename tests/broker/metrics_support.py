@@ -16,7 +16,7 @@ MANAGER = "kafka_server_replicamanager_"
 
 
 class Told(GroupBroker):
-    """A broker with everything that tells of it."""
+    """A broker with all its metrics."""
 
     collectors: tuple[Collector, ...] = ()
 

@@ -35,14 +35,14 @@ from minikafka.protocol.types import OffsetAndEpoch
 
 LAG_MAX_MS = 10_000
 Entry = tuple[int, str]
-"""One record: the epoch of its batch, and what it says."""
+"""One record: the epoch of its batch, and its value."""
 
 
 class MemoryLog:
-    """A log of one-record batches, as replication sees it."""
+    """A log of one-record batches, with the interface that replication uses."""
 
     def __init__(self, epochs: str = "", *, start: int = 0) -> None:
-        """`epochs`: one digit per record, the epoch of its batch."""
+        """`epochs` has one digit per record: the epoch of its batch."""
         self.log_start_offset = self.first_offset = start
         self.entries: list[Entry] = []
         self.epochs: list[tuple[int, int]] = []

@@ -82,7 +82,7 @@ def findings(summary: explore.Summary) -> dict[str, object]:
 
 
 def tell(seed: int, seconds: float, *, trace: bool, logs: bool) -> int:
-    """One run in full."""
+    """Run one seed, and print the run in full."""
     outcome = scenario.run(seed, seconds)
     if trace:
         print("\n".join(outcome.world.trace.lines))

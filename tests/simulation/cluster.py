@@ -145,11 +145,11 @@ class Cluster:
         world.may_crash = self._may_crash
         world.on_exit = self._on_exit
         self.is_kept_running = False
-        """Whoever ends is started again."""
+        """True if a daemon that ends is started again."""
 
     @property
     def controller(self) -> Daemon:
-        """The first of the controllers."""
+        """Return the first controller."""
         return self.controllers[FIRST_CONTROLLER_ID]
 
     def _daemon_of(self, process: Process) -> Daemon | None:
@@ -193,7 +193,7 @@ def controller_properties(node_id: int, quorum: Mapping[int, str]) -> dict[str, 
 
 
 def broker_properties(broker_id: int, quorum: Mapping[int, str]) -> dict[str, str]:
-    """What every broker has."""
+    """Return the properties of a broker."""
     return {
         "node.id": str(broker_id),
         "listeners": f"PLAINTEXT://0.0.0.0:{BROKER_PORT}",

@@ -31,7 +31,7 @@ ABORTED = b"aborted"
 
 
 def topic_shape(*, group: bool) -> TopicShape:
-    """What `SETTINGS` do not say."""
+    """Draw the shape of the topic, which has the settings in SETTINGS."""
     return TopicShape(TOPIC, 1, 3, 2, group=group, segment_bytes=1000)
 
 
@@ -59,7 +59,7 @@ class StateHistory:
     """Offset, key, value."""
 
     def check(self) -> list[str]:
-        """Every contradiction, in words."""
+        """Return every contradiction as a sentence."""
         return [*self._check_places(), *self._check_newest()]
 
     def _check_places(self) -> Iterator[str]:

@@ -38,7 +38,7 @@ FAULTS = (
     "lead-moved-and-back",
     "clock-jump",
 )
-"""Those that shape.py draws of."""
+"""The faults from which shape.py draws."""
 LATER_FAULTS = ("lose-directory", "bit-rot")
 LAST_FAULTS = ("rot-metadata",)
 """The faults that variety.py adds, drawn after everything else."""
@@ -171,7 +171,7 @@ LOGGED = {
 
 
 class Coverage:
-    """How often each cell was reached."""
+    """The number of times that each counted event happened."""
 
     def __init__(self) -> None:
         self._logged: dict[str, str | None] = {}
@@ -194,13 +194,13 @@ class Coverage:
             self.note("transition", cell)
 
     def add(self, counts: Mapping[str, int]) -> None:
-        """Take in what another run counted."""
+        """Add another run's counts."""
         for key, count in counts.items():
             self.counts[key] += count
 
     @property
     def missing(self) -> list[str]:
-        """The cells never reached."""
+        """Return the names of events that never happened."""
         return [key for key, count in self.counts.items() if not count]
 
     def table(self, columns: int = 3) -> Iterator[str]:

@@ -117,7 +117,7 @@ class DirectoryNode:
         self.stable: dict[str, Node] = {}
         self.pending: list[tuple[Change, ...]] = []
         self.version = 0
-        """Another one after each change of `entries`."""
+        """A number that changes with each change of `entries`."""
 
     def change(self, *changes: Change) -> None:
         """Set names, or remove those with node None; a power loss keeps all changes or none."""
@@ -544,7 +544,7 @@ class SimFile:
 
 
 def read_all(disk: Disk, path: str) -> bytes:
-    """For observers: the bytes that programs see."""
+    """Return, for observers, the bytes of a file as programs see them."""
     node: Any = disk.root
     for part in posixpath.normpath("/" + path).split("/"):
         if part:

@@ -61,7 +61,7 @@ class Faults:
         return self.cluster.brokers[self.rng.choice(leaders)]
 
     async def down_time(self) -> None:
-        """Sometimes shorter than any session, sometimes longer."""
+        """Wait for a time that is shorter than any session, or longer."""
         await asyncio.sleep(self.rng.choice((0, 0.05, 0.5, 3)) * self.rng.random())
 
     async def _within(self, seconds: float, condition: Callable[[], bool]) -> None:
@@ -92,7 +92,7 @@ def _is_ready(daemon: Daemon) -> bool:
 
 
 class ProcessFaults(Faults):
-    """Of whole processes."""
+    """The faults of whole processes."""
 
     def table(self) -> dict[str, Fault]:
         return {

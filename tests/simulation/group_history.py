@@ -28,7 +28,7 @@ class Holding:
 
 @dataclass(slots=True)
 class GroupHistory:
-    """One group."""
+    """The history of one consumer group."""
 
     committed: dict[Partition, int] = field(default_factory=dict)
     """The highest offset whose commit was acknowledged."""
@@ -70,12 +70,12 @@ class GroupHistory:
         self._held.pop((member, partition), None)
 
     def on_died(self, member: str) -> None:
-        """It holds nothing any more."""
+        """Note that a member died, and so owns nothing any more."""
         for key in [key for key in self._held if key[0] == member]:
             del self._held[key]
 
     def on_polled(self, member: str, partition: Partition, offset: int) -> None:
-        """One record came."""
+        """Note that a member got one record."""
         holding = self._held.get((member, partition))
         if holding is None:
             self._find(partition, f"{member} was given offset {offset} of what it does not hold")
@@ -99,12 +99,12 @@ class GroupHistory:
         holding.next_offset = offset + 1
 
     def on_committed(self, partition: Partition, offset: int) -> None:
-        """A commit was acknowledged."""
+        """Note that a commit was acknowledged."""
         self.committed_count += 1
         self.committed[partition] = max(self.committed.get(partition, 0), offset)
 
     def check(self, lossy: dict[Partition, None]) -> list[str]:
-        """Every contradiction, in words."""
+        """Return every contradiction as a sentence."""
         findings = [
             f"group: {name(partition)}: {what}"
             for partition, what in self.found

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 GROUP = "readers"
 SESSION_MS = 6000
-"""Longer than most faults, shorter than some."""
+"""The members' session timeout: longer than most faults, shorter than some."""
 
 
 class Member:

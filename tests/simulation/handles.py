@@ -34,7 +34,7 @@ class SimHandle(asyncio.Handle):
 
 
 class SimTimer(SimHandle, asyncio.TimerHandle):
-    """The same, due at a time."""
+    """A handle that is due at a time."""
 
     __slots__ = ()
 

@@ -144,7 +144,7 @@ def touched_replicas(process: Process) -> list[Partition]:
 
 
 def seen(partition: Partition) -> Seen:
-    """What changes when anything does."""
+    """Return the state of a replica, which differs whenever a step has changed the replica."""
     leader = partition.leader
     return Seen(
         partition,
@@ -170,7 +170,7 @@ def image_of_controller(process: Process) -> MetadataImage | None:
 
 
 def image_of_broker(process: Process) -> MetadataImage | None:
-    """The metadata that a broker follows."""
+    """Return a broker's image of the metadata."""
     broker = process.broker
     return broker.parts.follower.image if broker is not None else None
 
@@ -203,7 +203,7 @@ class Grant(NamedTuple):
     claimed: LogEnd
     """The candidate's last record."""
     held: LogEnd
-    """The voter's own."""
+    """The voter's last record."""
 
 
 def voter_key(process: Process | None, voter_id: int) -> VoterKey:

@@ -90,7 +90,7 @@ class Invariants:
             self.world.violation(finding)
 
     def watch(self, daemon: Daemon) -> None:
-        """The daemon's process has just been started."""
+        """Check the steps of a daemon's process, which has just been started."""
         process = daemon.process
         assert process is not None
         self._leases.pop(daemon.name, None)

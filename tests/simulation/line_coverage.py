@@ -81,12 +81,12 @@ def _collector(directory: str, name: str) -> coverage.Coverage:
 
 
 def share(modules: list[ModuleLines]) -> float:
-    """Of all lines, those that ran."""
+    """Return the share of all lines that ran."""
     return 1 - sum(len(each.missed) for each in modules) / sum(each.count for each in modules)
 
 
 def table(modules: list[ModuleLines]) -> Iterator[str]:
-    """Lines for people."""
+    """Return a table for people, as lines."""
     yield "lines of what decides:"
     yield from (each.line() for each in modules)
     yield f"{share(modules):>7.1%} of {sum(each.count for each in modules)} lines"
@@ -113,7 +113,7 @@ def lines_of_functions(path: str) -> frozenset[int]:
 
 
 def ranges(lines: tuple[int, ...]) -> Iterator[str]:
-    """Neighbours together: 3-5, 8."""
+    """Write line numbers as ranges, such as `3-5, 8`."""
     start = end = None
     for line in (*lines, None):
         if start is not None and end is not None and line != end + 1:

@@ -23,7 +23,7 @@ class LogStartChecks:
         """The topics' settings; None if they are unknown, so that any start is right."""
 
     def check(self, daemon: Daemon, truth: Truth, before: Seen | None, now: Seen) -> Iterator[str]:
-        """A replica has made a step."""
+        """Check a replica after a step."""
         start = now.log_start_offset
         if before is not None and start < before.log_start_offset:
             yield (

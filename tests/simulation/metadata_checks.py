@@ -30,7 +30,7 @@ class MetadataChecks:
         self._states: dict[TopicIdPartition, PartitionState] = {}
         self._brokers: dict[int, BrokerRegistration] = {}
         self._registered: dict[int, Process | None] = {}
-        """Whose registration is on record."""
+        """The process whose registration is in the metadata, by broker."""
         self._names: dict[str, bytes] = {}
         self._by_epoch: dict[tuple[TopicIdPartition, int], PartitionState] = {}
         self.reused_names: dict[str, None] = {}
@@ -55,7 +55,7 @@ class MetadataChecks:
                         yield f"invariant 18: {where} {topic.name}-{index}: {state}, not {known}"
 
     def check(self, image: MetadataImage) -> Iterator[str]:
-        """The image has moved on."""
+        """Check the newest image, which has changed."""
         back = self._follow_brokers(image)
         for topic in image.topics.values():
             if self._names.setdefault(topic.name, topic.topic_id) != topic.topic_id:
@@ -212,7 +212,7 @@ class MetadataChecks:
                 self._note("topic-deleted")
 
     def _follow_brokers(self, image: MetadataImage) -> list[int]:
-        """Give those that have registered anew."""
+        """Return the ids of the brokers that have registered since the last image."""
         back: list[int] = []
         for broker_id, broker in image.brokers.items():
             old = self._brokers.get(broker_id)

@@ -24,12 +24,12 @@ from .world import SimRuntime
 TRANSACTIONAL = ("ledger-", "pipe-")
 """The first parts of the names of clients that write transactions."""
 CLIENT_PATIENCE_SECONDS = 2.0
-"""How long they wait for an answer."""
+"""Seconds that clients wait for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """One partition and who plays which part."""
+    """A partition, its leader, and the other members of its ISR."""
 
     partition: TopicPartition
     state: PartitionState
@@ -39,7 +39,7 @@ class Cast:
 
 
 class Plots(Faults):
-    """Against one partition at a time."""
+    """The faults of several steps, each against one partition."""
 
     _movers = 0
 

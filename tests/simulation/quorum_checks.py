@@ -61,7 +61,7 @@ class QuorumChecks:
         return quorum_key(process) != self._keys.get(daemon.name)
 
     def check(self, daemon: Daemon, process: Process) -> Iterator[str]:
-        """The daemon has made a step."""
+        """Check a controller after a step."""
         for grant in grants_of(process):
             if grant.claimed < grant.held:
                 yield (

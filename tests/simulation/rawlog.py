@@ -30,7 +30,7 @@ class RawBatch(NamedTuple):
 
     @property
     def ends(self) -> bool:
-        """Is it such a marker?"""
+        """True if the batch is the marker of a transaction's end."""
         return bool(self.attributes & 0x20) and self.producer_id >= 0
 
 

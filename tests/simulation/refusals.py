@@ -55,11 +55,11 @@ Story = Callable[["Refused"], Awaitable[None]]
 
 
 class Unsaid(MinikafkaError):
-    """Faults answered."""
+    """A request got an error that faults explain, so the story ends."""
 
 
 class Wrong(MinikafkaError):
-    """Another answer than is due."""
+    """A request got another answer than expected."""
 
 
 class Refused:
@@ -68,7 +68,7 @@ class Refused:
     stories: "dict[str, Story]"
     transaction_version: int
     image: "Callable[[], MetadataImage | None]"
-    """What the controllers have committed."""
+    """Returns the newest committed metadata."""
 
     def __init__(self, world: World, cluster: Cluster, shape: Shape, coverage: Coverage) -> None:
         self.world = world
@@ -91,7 +91,7 @@ class Refused:
 
     @property
     def alive(self) -> bool:
-        """Has it more to ask?"""
+        """Return whether stories are to go on."""
         return self.process is not None and self.process.alive
 
     async def _run(self, runtime: SimRuntime) -> None:
@@ -152,11 +152,11 @@ class Refused:
     # -- asking -----------------------------------------------------------------------------
 
     def somebody(self) -> int:
-        """Any broker."""
+        """Return the id of any broker."""
         return self.rng.choice(list(self.cluster.brokers))
 
     def fresh(self, kind: str) -> str:
-        """A name nobody has used."""
+        """Return a name that was not used before."""
         return f"{kind}-{self.count}"
 
     async def told(self, whom: int, request: Any, version: int | None = None, lane: int = 0) -> Any:
@@ -230,7 +230,7 @@ class Refused:
         return connection.peer.active_id
 
     async def coordinator(self, key: str, kind: int) -> int:
-        """Who coordinates a key."""
+        """Return the coordinator of a key."""
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         answer = await self.due(self.somebody(), request, ErrorCode.NONE)
         found: int = answer.coordinators[0].node_id

@@ -53,7 +53,7 @@ SPEAKS_OTHERWISE = encode_subscription(ConsumerProtocolSubscription(topics=["oth
 
 
 class Group:
-    """One group, asked at its coordinator."""
+    """One group, with requests to its coordinator."""
 
     def __init__(self, refused: Refused, name: str, broker: int) -> None:
         self.refused = refused
@@ -146,7 +146,7 @@ class Group:
         await self.due(OffsetDeleteRequest(group_id=self.name, topics=topics), due)
 
     async def look(self) -> None:
-        """Whoever only asks is told."""
+        """Describe and list the group, which always succeeds."""
         await self.due(DescribeGroupsRequest(groups=[self.name]), NONE, version=5)
         await self.due(ListGroupsRequest(), NONE)
         await self.due(ListGroupsRequest(states_filter=["Stable"], types_filter=["classic"]), NONE)

@@ -27,7 +27,7 @@ from minikafka.protocol.messages.txn_offset_commit import (
 from .refusals import TOPIC, Due, Refused, Story, Unsaid
 
 ADD_VERSION = 3
-"""The last one that clients send."""
+"""The newest version of AddPartitionsToTxn for clients."""
 OFFSETS_BY_NAME = 9
 NONE = ErrorCode.NONE
 FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -39,7 +39,7 @@ TIMEOUT_MS = 10_000
 
 
 class Producing:
-    """One transactional id, asked at its coordinator."""
+    """One transactional id, with requests to its coordinator."""
 
     def __init__(self, refused: Refused, name: str, broker: int) -> None:
         self.refused = refused
@@ -59,7 +59,7 @@ class Producing:
         return await self.refused.due(self.broker, request, due, version)
 
     async def begin(self, due: Due = NONE, *, timeout_ms: int = TIMEOUT_MS) -> None:
-        """As a producer that knows of nothing."""
+        """Send InitProducerId of a new producer."""
         request = InitProducerIdRequest(
             transactional_id=self.name, transaction_timeout_ms=timeout_ms
         )
@@ -78,7 +78,7 @@ class Producing:
         return await self.due(request, due)
 
     async def add(self, due: Due, off_by: tuple[int, int] = (0, 0), topic: str = TOPIC) -> None:
-        """`off_by`: from its id and epoch."""
+        """Send AddPartitionsToTxn, with the producer id and epoch changed by `off_by`."""
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.name,
             v3_and_below_producer_id=self.producer_id + off_by[0],
@@ -106,7 +106,7 @@ class Producing:
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
 
     async def look(self) -> None:
-        """Whoever only asks is told."""
+        """Describe the transaction, which always succeeds."""
         await self.due(DescribeTransactionsRequest(transactional_ids=[self.name]), NONE)
         await self.due(ListTransactionsRequest(), NONE)
         filtered = ListTransactionsRequest(

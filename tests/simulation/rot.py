@@ -34,7 +34,7 @@ class Rot:
     node: FileNode
     position: int
     byte: int
-    """What was there before."""
+    """The byte before the change."""
     offset: int
     """The first offset of the batch."""
 
@@ -62,7 +62,7 @@ class Rot:
 
 
 class BitRot(Faults):
-    """Of brokers' logs."""
+    """The fault that damages brokers' logs."""
 
     def table(self) -> dict[str, Fault]:
         return {"bit-rot": self.bit_rot}

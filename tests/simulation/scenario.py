@@ -39,7 +39,7 @@ CONTROLLERS = 3
 
 @dataclass(slots=True)
 class Outcome:
-    """What one run showed."""
+    """The result of one run."""
 
     seed: int
     world: World
@@ -61,7 +61,7 @@ def shape_of(seed: int) -> Shape:
 
 
 class Scenario:
-    """One seed."""
+    """The run of one seed."""
 
     def __init__(self, seed: int, fault_seconds: float = FAULT_SECONDS) -> None:
         self.world = World(seed)

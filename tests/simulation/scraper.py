@@ -21,7 +21,7 @@ from .loop import ProcessState
 from .stage import Stage
 
 METRICS: Properties = {"metrics.listener": "0.0.0.0:9404"}
-"""What a daemon needs to be scraped."""
+"""The properties of a daemon that is scraped."""
 INTERVAL_S = 15
 TIMEOUT_S = 10
 JUDGED_WITHIN_S = 120
@@ -57,7 +57,7 @@ class Scraper:
         self._running = asyncio.ensure_future(self._scrape_on())
 
     async def minutes(self, count: float) -> None:
-        """Let so much simulated time pass."""
+        """Let so many minutes of simulated time pass."""
         await asyncio.sleep(60 * count)
 
     def expect(self, *alerts: str) -> None:

@@ -24,7 +24,7 @@ COORDINATORS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
 GROUP_FLUSH = True
-"""Does the product keep flush.policy=group?"""
+"""True if the product has flush.policy=group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class TopicShape:
     mortal: bool = False
     """True if the topic will be deleted and made again, so that its records may vanish."""
     ledger: bool = False
-    """Only transactions write to it."""
+    """True if only transactions write to the topic."""
     segment_bytes: int = 1 << 30
     index_bytes: int = 4096
     sheds: bool = False
-    """Its logs begin later and later."""
+    """True if the topic's log starts advance during the run."""
     retention_bytes: int = -1
     retention_ms: int = -1
     """The topic's retention.ms; -1 for no bound."""
@@ -73,7 +73,7 @@ class TopicShape:
 
 @dataclass(frozen=True, slots=True)
 class ProducerShape:
-    """One producer."""
+    """The settings of one producer."""
 
     name: str
     acks: str
@@ -98,7 +98,7 @@ class ProducerShape:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One run."""
+    """The shape of one run."""
 
     brokers: int
     controllers: int
@@ -115,7 +115,7 @@ class Shape:
     faults: tuple[str, ...]
     operations: tuple[str, ...]
     overlap: int
-    """How many faults go on at once."""
+    """The number of faults at once."""
     gap: float
     """Mean seconds between faults."""
     elr: bool
@@ -127,7 +127,7 @@ class Shape:
     """The number of racks; consumers read from replicas in their own (KIP-392). 0 if there are no
     racks."""
     directories: int = 1
-    """How many log directories a broker has."""
+    """The number of log directories of a broker."""
     compacts: bool = False
     """True if there is a compacted topic, and the internal topics are compacted too."""
     drift: float = 0.0
@@ -143,7 +143,7 @@ class Shape:
 
 
 def draw(rng: random.Random, controllers: int) -> Shape:
-    """The shape that the dice give."""
+    """Draw a shape."""
     brokers = rng.choice((4, 4, 4, 5))
     topics = tuple(_topics(rng, brokers))
     leases = rng.random() < 0.3
@@ -194,7 +194,7 @@ def _topics(rng: random.Random, brokers: int) -> list[TopicShape]:
     if not GROUP_FLUSH:
         groups = "none"
     frail = rng.random() < 0.35
-    """May topics live on a single copy?"""
+    """True if topics may have a single replica, or min.insync.replicas=1."""
     unclean = rng.random() < 0.25
     topics = []
     for number in range(rng.choice((1, 2, 2, 3))):

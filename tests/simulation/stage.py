@@ -66,7 +66,7 @@ class Client:
         return result
 
     async def ask(self, call: Callable[[], Awaitable[A]]) -> A:
-        """Await inside the process."""
+        """Run a coroutine function inside the process, and return its result."""
 
         async def body() -> A:
             return await call()
@@ -223,23 +223,23 @@ class Stage:
             self.daemon(each).kill()
 
     def restart(self, *who: Who) -> None:
-        """SIGKILL, and started again."""
+        """Kill daemons, and start them again."""
         self.kill(*who)
         self.start(*who)
 
     def terminate(self, who: Who) -> None:
-        """SIGTERM; `stop` waits for the end."""
+        """Send SIGTERM; `stop` also waits for the end."""
         self.daemon(who).terminate()
 
     async def stop(self, *who: Who) -> None:
-        """SIGTERM, and wait until they have ended."""
+        """Send SIGTERM, and wait until the daemons have ended."""
         for each in who:
             self.terminate(each)
         daemons = [self.daemon(each) for each in who]
         await self.until(lambda: not any(each.alive for each in daemons), "all have stopped", 30)
 
     def pause(self, *who: Who) -> None:
-        """SIGSTOP: its connections stay."""
+        """Pause processes as SIGSTOP does; their connections stay open."""
         for each in who:
             self.world.pause(self._process(each))
 
@@ -289,7 +289,7 @@ class Stage:
                 self.cut(who, name)
 
     def heal(self) -> None:
-        """Every wire as new."""
+        """Remove all blocks and delays of the network."""
         self.world.network.heal()
 
     def delay(self, source: Who, target: Who, seconds: float) -> None:
@@ -312,7 +312,7 @@ class Stage:
         return active(self.cluster)
 
     def controller(self, who: str | None = None) -> Controller:
-        """The active controller, or the one named."""
+        """Return the object of a controller, by default the active one."""
         found = self._active() if who is None else self._process(who).controller
         assert found is not None, "no controller is active"
         return found
@@ -330,7 +330,7 @@ class Stage:
         return names[0] if names and controller is not None else None
 
     def image(self) -> MetadataImage:
-        """What the active controller has committed."""
+        """Return the active controller's committed metadata."""
         return self.controller().committed
 
     def state(self, topic: str, index: int = 0) -> PartitionState:
@@ -345,7 +345,7 @@ class Stage:
         return found
 
     def partition(self, who: Who, topic: str, index: int = 0) -> Partition:
-        """The live replica inside a running broker."""
+        """Return the replica object inside a running broker."""
         key = TopicIdPartition(self.image().topic_ids[topic], index)
         return partitions_of(self._process(who))[key]
 
@@ -383,7 +383,7 @@ class Stage:
         return self._desk
 
     async def admin(self, do: Callable[[Admin], Awaitable[A]]) -> A:
-        """Let the product's admin do something."""
+        """Run `do` with the product's admin client."""
         client = await self._at_desk()
 
         async def ask() -> A:
@@ -461,7 +461,7 @@ class Stage:
         return [(await producer.send(topic, value, partition)).offset for value in values]
 
     async def consumer(self, name: str | None = None, **settings: Any) -> tuple[Client, Consumer]:
-        """The product's consumer: `await client.ask(lambda: consumer.poll(500))`."""
+        """Make a consumer; poll it by `await client.ask(lambda: consumer.poll(500))`."""
         client = await self.client(name)
         options: dict[str, Any] = {"auto_offset_reset": "earliest", "request_timeout_ms": 2000}
 

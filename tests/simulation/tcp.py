@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SEGMENT_BYTES = 64 * 1024
 READ_BYTES = 256 * 1024
 READ_HINT = 64 * 1024
-"""What libuv suggests, whatever has arrived."""
+"""The size hint that libuv gives for each read."""
 EPSILON = 2e-6
 
 

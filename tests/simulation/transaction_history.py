@@ -21,7 +21,7 @@ PIPED = "piped"
 
 
 class Outcome(Enum):
-    """What the producer was told."""
+    """The outcome as the producer knows it."""
 
     UNKNOWN = "unknown"
     COMMITTED = "committed"
@@ -55,7 +55,7 @@ class TransactionHistory:
     """The newest batch that a client knows to be recorded."""
 
     def begin(self, name: str) -> Transaction:
-        """A new one."""
+        """Begin a transaction."""
         transaction = Transaction(name)
         self.begun.append(transaction)
         return transaction
@@ -74,7 +74,7 @@ class TransactionHistory:
         return sum(each.outcome is outcome for each in self.begun)
 
     def check(self, lossy: dict[Partition, None]) -> list[str]:
-        """Every contradiction, in words."""
+        """Return every contradiction as a sentence."""
         return [
             *self._check_refused(lossy),
             *self._check_visible(lossy),

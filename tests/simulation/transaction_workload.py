@@ -44,7 +44,7 @@ class Ledger:
         self.partitions = workload.partition_counts[LEDGER]
 
     async def run(self) -> None:
-        """Transaction after transaction."""
+        """Run one transaction after the other."""
         self.workload.started_count += 1
         while not self.workload.stopping:
             try:
@@ -199,7 +199,7 @@ async def read_committed(workload: "Workload", runtime: SimRuntime) -> None:
 async def read_offsets(
     workload: "Workload", runtime: SimRuntime, group: str, partitions: list[TopicPartition]
 ) -> dict[Partition, int]:
-    """What a group has committed."""
+    """Return the group's committed offsets."""
     async with Consumer(
         bootstrap_servers=workload.cluster.bootstrap,
         runtime=runtime,

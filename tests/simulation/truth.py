@@ -98,17 +98,17 @@ class Ledger:
 
 
 class Truth:
-    """One partition."""
+    """The truth about one partition."""
 
     def __init__(self, topic: str, index: int) -> None:
         self.topic = topic
         self.index = index
         self.ledger = Ledger()
         self.leaders: dict[int, str] = {}
-        """Who led each epoch."""
+        """The leader of each epoch."""
         self.newest_leader_epoch = -1
         self.witnesses: dict[str, Process | None] = {}
-        """The brokers' processes as that epoch began."""
+        """The brokers' processes when the newest leader epoch began."""
         self.unclean_epoch = -1
         """The leader epoch of the newest unclean election in the metadata."""
         self.is_cut = True

@@ -20,7 +20,7 @@ GROUP_MOST = 8
 
 
 def vary(shape: Shape, rng: random.Random) -> Shape:
-    """The shape with what these dice add."""
+    """Return the shape with the additions that `rng` draws."""
     shape = _shed(shape, rng)
     drifts = rng.random() < 0.4
     racks = rng.choice((0, 0, 2, 3))

@@ -19,7 +19,7 @@ CHECKED_FROM = 17
 
 
 class WireFaults(Faults):
-    """Of the network."""
+    """The faults of the network."""
 
     def table(self) -> dict[str, Fault]:
         return {
@@ -55,7 +55,7 @@ class WireFaults(Faults):
         return bool(pairs)
 
     async def isolate(self) -> bool:
-        """One machine against some others, both ways."""
+        """Block both directions between one machine and some others."""
         return await self._isolate(self.rng.choice(self.daemons), 0.7)
 
     async def isolate_leader(self) -> bool:
@@ -116,7 +116,7 @@ class WireFaults(Faults):
         return True
 
     async def lossy_datagrams(self) -> bool:
-        """Lost, doubled and overtaken."""
+        """Lose, duplicate and reorder datagrams."""
         network = self.world.network
         network.datagram_loss = self.rng.choice((0.01, 0.3, 1.0))
         network.datagram_duplication = self.rng.choice((0.01, 0.5))
@@ -126,7 +126,7 @@ class WireFaults(Faults):
         return True
 
     def calm(self) -> None:
-        """The weather of a good day."""
+        """Set the network back to short delays and rare losses."""
         network = self.world.network
         network.latency_spread = 0.0008
         network.stall_chance = 0.002
@@ -245,7 +245,7 @@ def _has_all(daemon: Daemon) -> bool:
 
 
 class MachineFaults(Faults):
-    """Of disks and clocks."""
+    """The faults of disks and clocks."""
 
     _is_rotten = False
     """True while a controller lacks records that it had on stable storage."""

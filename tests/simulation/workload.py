@@ -66,7 +66,7 @@ class Workload:
 
     @property
     def ledgers(self) -> list[TopicShape]:
-        """The topics of transactions."""
+        """Return the topics of transactions."""
         return [topic for topic in self.shape.topics if topic.ledger]
 
     async def in_process(self, name: str, body: Any) -> Any:

@@ -29,7 +29,7 @@ class Violation(AssertionError):
 
 
 class SimRuntime:
-    """runtime.Runtime of one simulated process."""
+    """The runtime.Runtime of one simulated process."""
 
     def __init__(self, world: "World", process: Process) -> None:
         self.name = process.name
@@ -72,7 +72,7 @@ class SimRuntime:
         return job(*args)
 
     def close(self) -> None:
-        """Nothing to end here: SystemRuntime has threads."""
+        """Do nothing: only SystemRuntime has threads to end."""
 
 
 def dice(seed: int, concern: str) -> random.Random:

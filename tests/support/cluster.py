@@ -50,11 +50,11 @@ class Daemon:
     prefix: tuple[str, ...] = ()
     """A command that runs the daemon's command, such as nsenter; it must exec."""
     environment: dict[str, str] = field(default_factory=dict)
-    """On top of our own."""
+    """Environment variables in addition to those of this process."""
     process: "subprocess.Popen[bytes] | None" = None
     ready: dict[str, Any] = field(default_factory=dict)
     ready_after_s: float = 0.0
-    """How long the last start took."""
+    """Seconds that the last start took until the daemon was ready."""
     _lifeline: int = -1
     _ready_pipe: int = -1
     _launched: float = 0.0
@@ -152,7 +152,7 @@ class Daemon:
         return self.launch(**overrides).wait_until_ready()
 
     def signal(self, number: int) -> None:
-        """SIGSTOP, SIGCONT, SIGTERM ..."""
+        """Send a signal, such as SIGSTOP, SIGCONT or SIGTERM."""
         assert self.process is not None
         self.process.send_signal(number)
 
@@ -167,7 +167,7 @@ class Daemon:
         return self.wait()
 
     def restart(self) -> "Daemon":
-        """Stop it cleanly and start it again."""
+        """Stop the daemon cleanly and start it again."""
         assert self.stop() == 0, self.log()[-4000:]
         return self.start()
 
@@ -186,7 +186,7 @@ class Daemon:
                 self._lifeline = -1
 
     def destroy(self) -> None:
-        """End it without ceremony."""
+        """Kill the process if it runs, and free its resources."""
         if self.process is not None and self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(signal.SIGCONT)
@@ -280,7 +280,7 @@ class Cluster:
                 assert daemon.stop() == 0, daemon.log()[-4000:]
 
     def kill(self) -> None:
-        """kill -9 of every process at once."""
+        """Kill every process at once."""
         for daemon in self.daemons:
             daemon.signal(signal.SIGKILL)
         for daemon in self.daemons:
@@ -289,7 +289,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def running_cluster(directory: Path, **options: Any) -> Iterator[Cluster]:
-    """A cluster that is ready."""
+    """Context manager of a cluster that is ready."""
     with Cluster(directory, **options) as cluster:
         yield cluster.start()
 

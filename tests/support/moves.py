@@ -13,7 +13,7 @@ from .scrape import Readings, readings
 
 
 def unmoved(names: Iterable[str], found: Readings) -> list[str]:
-    """Those that all scrapes read alike."""
+    """Return the metrics for which all scrapes have read the same value."""
     return [name for name in names if not _has_moved(found.get(name, {}))]
 
 
