@@ -38,6 +38,7 @@ SECTIONS = {
         "streams-application-reset": "Let an application of Kafka Streams begin anew.",
     },
     "The cluster": {
+        "doctor": "Examine a cluster: what is wrong, where, and what to do.",
         "cluster": "Print a cluster's id and endpoints, or unregister a broker.",
         "broker-api-versions": "Print which APIs brokers serve, in which versions.",
         "metadata-quorum": "Describe the quorum of controllers.",
@@ -74,6 +75,7 @@ ELSEWHERE = {
     "completion": "minikafka.deploy.completion",
     "plan": "minikafka.deploy.plan.command",
     "console": "minikafka.web.console.command",
+    "doctor": "minikafka.deploy.doctor.command",
     "generate": "minikafka.deploy.generate.command",
 }
 """The modules that are not in `minikafka.client.cli`."""

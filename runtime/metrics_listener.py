@@ -10,6 +10,7 @@ controllers.
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from email.utils import formatdate
 from http import HTTPStatus
 from itertools import chain
 from typing import Final
@@ -92,7 +93,7 @@ class MetricsListener:
             writer.write(_FULL)
             writer.close()
             return
-        visit = _Visit(reader, writer)
+        visit = _Visit(reader, writer, self._runtime.wall_ms)
         self._visits[visit] = self._runtime.spawn(self._serve(visit), "metrics request")
 
     def _end_an_idle_one(self) -> bool:
@@ -168,7 +169,12 @@ class MetricsListener:
 class _Visit:
     """One connection: its request and the response to it."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        wall_ms: Callable[[], int],
+    ) -> None:
         # A write is complete when the system has taken the data, so only one slice is kept in the
         # process.
         writer.transport.set_write_buffer_limits(high=0)
@@ -177,6 +183,7 @@ class _Visit:
         """True from a whole request to the end of its response."""
         self._reader = reader
         self._writer = writer
+        self._wall_ms = wall_ms
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
 
     @property
@@ -209,8 +216,9 @@ class _Visit:
         return None
 
     def begin(self, status: HTTPStatus, headers: list[tuple[str, str]]) -> None:
-        """Write the head of the response."""
-        closing = [*headers, ("Connection", "close")]
+        """Write the head of the response, with the time of this host (RFC 9110, section 6.6.1)."""
+        date = formatdate(self._wall_ms() // 1000, usegmt=True)
+        closing = [("Date", date), *headers, ("Connection", "close")]
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
             closing.append(("Allow", "GET, HEAD"))
         self._write(h11.Response(status_code=status, reason=status.phrase, headers=closing))

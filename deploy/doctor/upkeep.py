@@ -1,0 +1,225 @@
+"""Findings about brokers, disks, controllers, and what somebody has left behind. Pure."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from ...client.admin.cluster_types import MetadataQuorum, QuorumReplica
+from ...client.partitions import name_of
+from .facts import Broker, Examined
+from .findings import Finding, Severity
+
+FREE_LOW: Final = 0.15
+FREE_LEAST: Final = 0.05
+"""Shares of a volume that are free: below the first it is nearly full, below the second it is as
+good as full."""
+FLUSH_SLOW_MS: Final = 500.0
+"""The 99th percentile of a flush on a disk that is too slow."""
+SILENT_MS: Final = 10_000
+"""A voter that has not fetched, or not been caught up, for this long is behind."""
+
+
+def broker_findings(found: Examined) -> Iterator[Finding]:
+    """Yield brokers that are away, and disks that fail, fill up or are slow."""
+    for node_id, broker in sorted(found.brokers.items()):
+        if broker.is_fenced:
+            yield Finding(
+                "fenced-broker",
+                Severity.ERROR,
+                f"broker {node_id} at {broker.address}",
+                "it is registered but fenced: the controllers do not hear from it",
+                "Start it, or read its log; if it never comes back, move its replicas away and "
+                "unregister it.",
+                ("cluster unregister", "--id", str(node_id)),
+            )
+        yield from _disks(broker)
+
+
+def _disks(broker: Broker) -> Iterator[Finding]:
+    for path, one in sorted(broker.directories.items()):
+        where = f"broker {broker.node_id}, {path}"
+        if one.error is not None:
+            yield Finding(
+                "failed-directory",
+                Severity.ERROR,
+                where,
+                f"the log directory is offline: {one.error.code.name}",
+                "Replace the disk or mend its file system, then restart the broker.",
+                ("log-dirs", "--describe", "--broker-list", str(broker.node_id)),
+            )
+        elif one.total_bytes and one.usable_bytes is not None:
+            free = one.usable_bytes / one.total_bytes
+            if free < FREE_LOW:
+                yield Finding(
+                    "disk-full",
+                    Severity.ERROR if free < FREE_LEAST else Severity.WARNING,
+                    where,
+                    f"{free:.1%} of the volume is free ({one.usable_bytes >> 20} MiB)",
+                    "Lower retention.ms or retention.bytes of large topics, or move replicas away.",
+                    ("plan balance",),
+                )
+    flushes = {} if broker.scrape is None else broker.scrape.flush_ms
+    for path, spent_ms in sorted(flushes.items()):
+        if spent_ms > FLUSH_SLOW_MS:
+            yield Finding(
+                "slow-disk",
+                Severity.WARNING,
+                f"broker {broker.node_id}, {path}",
+                f"1 % of its flushes take more than {spent_ms:.0f} ms",
+                "Look at the disk: `iostat -x`, SMART, and what else writes to it.",
+            )
+
+
+def controller_findings(found: Examined) -> Iterator[Finding]:
+    """Yield what is wrong with the controllers."""
+    controllers = found.controllers
+    for one in controllers.probes:
+        if one.cause is not None:
+            yield Finding(
+                "unreachable-controller",
+                Severity.ERROR,
+                f"controller {one.address}",
+                one.cause,
+                "Start it, or correct the address to that of the controller's listener.",
+            )
+    entry = found.entry
+    is_known = all(one.is_supported for one in found.skipped if one.what == "controllers")
+    if controllers.quorum is not None:
+        yield from _voters(controllers.quorum)
+    elif is_known and (entry is not None or controllers.probes):
+        yield Finding(
+            "no-controller",
+            Severity.ERROR,
+            "the controllers",
+            f"none is active: {controllers.why}; leaders cannot change, nor topics or settings",
+            "Start controllers until more than half of the voters run.",
+            ("metadata-quorum", "describe", "--status"),
+        )
+
+
+def _voters(quorum: MetadataQuorum) -> Iterator[Finding]:
+    voters = quorum.voters
+    if len(voters) == 1:
+        yield Finding(
+            "one-controller",
+            Severity.WARNING,
+            f"controller {quorum.leader_id}",
+            "it is the only one: while it is away no leader can change",
+            "Run three controllers on machines of their own. Their set is fixed when a cluster is "
+            "made.",
+        )
+    behind = {one.node_id: why for one in voters if (why := _behind(quorum, one)) is not None}
+    in_step = len(voters) - len(behind)
+    majority = len(voters) // 2 + 1
+    for node_id, why in behind.items():
+        rest = f"; {in_step} of {len(voters)} keep up, and {majority} are needed"
+        yield Finding(
+            "voter-behind",
+            Severity.ERROR if in_step <= majority else Severity.WARNING,
+            f"controller {node_id}",
+            why + rest,
+            "Start it, or look at its log, its disk and the network between the controllers.",
+            ("metadata-quorum", "describe", "--replication"),
+        )
+
+
+def _behind(quorum: MetadataQuorum, one: QuorumReplica) -> str | None:
+    """Say how far a voter is behind; None if it keeps up."""
+    leader = next((each for each in quorum.voters if each.node_id == quorum.leader_id), None)
+    now_ms = None if leader is None else leader.last_caught_up_timestamp
+    if one.node_id == quorum.leader_id or leader is None or now_ms is None:
+        return None
+    if one.last_fetch_timestamp is None:
+        return "it has not fetched from the active controller"
+    silent_ms = now_ms - one.last_fetch_timestamp
+    if silent_ms > SILENT_MS:
+        return f"it has not fetched for {silent_ms / 1000:.0f} s"
+    caught_up_ms = one.last_caught_up_timestamp
+    if caught_up_ms is None or now_ms - caught_up_ms > SILENT_MS:
+        lag = leader.log_end_offset - one.log_end_offset
+        return f"it is {lag} records of metadata behind" if lag > 0 else None
+    return None
+
+
+def leftover_findings(found: Examined) -> Iterator[Finding]:
+    """Yield transactions, groups and throttles that somebody has left behind."""
+    for one in found.transactions:
+        where, age = name_of(one.partition), one.age_ms // 60_000
+        held = f"open for {age} min: readers of committed records stop at {one.first_offset}"
+        if one.transactional_id is None:
+            yield Finding(
+                "hanging-transaction",
+                Severity.ERROR,
+                where,
+                f"a transaction of producer {one.producer_id} that no coordinator knows is {held}",
+                "Abort it on this partition.",
+                (
+                    "transactions",
+                    "abort",
+                    *("--topic", one.partition.topic),
+                    *("--partition", str(one.partition.partition)),
+                    *("--start-offset", str(one.first_offset)),
+                ),
+            )
+        else:
+            yield Finding(
+                "open-transaction",
+                Severity.WARNING,
+                where,
+                f"the transaction of {one.transactional_id} is {held}",
+                "End it in its application; it ends by itself at its transaction.timeout.ms.",
+                ("transactions", "describe", "--transactional-id", one.transactional_id),
+            )
+    for name, state in sorted(found.stuck_groups.items()):
+        yield Finding(
+            "stuck-group",
+            Severity.WARNING,
+            f"group {name}",
+            f"it was in a rebalance at two looks ({state}): a member does not join again",
+            "Find the member that does not poll, or whose max.poll.interval.ms is very long.",
+            ("consumer-groups", "--describe", "--members", "--group", name),
+        )
+    if not found.moving:
+        yield from _throttles(found)
+
+
+def _throttles(found: Examined) -> Iterator[Finding]:
+    what = "is set though nothing moves: replicas that fall behind stay slow"
+    for node_id, broker in sorted(found.brokers.items()):
+        if broker.throttles:
+            keys = ",".join(broker.throttles)
+            yield Finding(
+                "left-throttle",
+                Severity.WARNING,
+                f"broker {node_id}",
+                f"{keys} {what}",
+                "Take it away.",
+                ("configs", "--alter", "--broker", str(node_id), "--delete-config", keys),
+            )
+    for topic in found.throttled_topics:
+        keys = "leader.replication.throttled.replicas,follower.replication.throttled.replicas"
+        yield Finding(
+            "left-throttle",
+            Severity.WARNING,
+            f"topic {topic}",
+            f"a list of throttled replicas {what}",
+            "Take it away.",
+            ("configs", "--alter", "--topic", topic, "--delete-config", keys),
+        )
+
+
+def skipped_findings(found: Examined) -> Iterator[Finding]:
+    """Yield what could not be examined; a warning, unless an unreachable broker explains it."""
+    is_explained = any(
+        one.probe is not None and not one.probe.is_good for one in found.brokers.values()
+    )
+    for what, why, is_supported in found.skipped:
+        grave = is_supported and not is_explained
+        yield Finding(
+            "not-examined",
+            Severity.WARNING if grave else Severity.NOTE,
+            what,
+            why,
+            "Mend the other findings, and examine again."
+            if is_supported
+            else "These brokers do not tell it.",
+        )

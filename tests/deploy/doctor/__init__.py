@@ -1,0 +1,1 @@
+"""`minikafka doctor`: its rules, and faults that are planted and found."""
