@@ -236,11 +236,11 @@ def refusal(error: ApiError) -> str:
 
 
 def table(headers: list[str], rows: Iterable[list[str]]) -> list[str]:
-    """Return the lines of a table as Kafka's tools print it: padded columns, separated by tabs."""
+    """Return the lines of a table as Kafka's tools print it: padded columns, each with a tab."""
     lines = [headers, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
     return [
-        "\t".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        "".join(f"{cell.ljust(width)}\t" for cell, width in zip(line, widths, strict=True))
         for line in lines
     ]
 

@@ -18,6 +18,19 @@ if TYPE_CHECKING:
     from ..admin.admin import Admin
 
 COMPLAINT = "Error while executing features command"
+FIRST_METADATA_LEVEL = 7
+METADATA_RELEASES = [
+    "3.3-IV3",
+    *(
+        f"{release}-IV{number}"
+        for release, count in (
+            *(("3.4", 1), ("3.5", 3), ("3.6", 3), ("3.7", 5), ("3.8", 1), ("3.9", 1)),
+            *(("4.0", 4), ("4.1", 2), ("4.2", 2), ("4.3", 1)),
+        )
+        for number in range(count)
+    ),
+]
+"""The releases that Kafka's tools call the levels of metadata.version by, from the first on."""
 DONE = {"upgrade": "upgraded to {}", "downgrade": "downgraded to {}", "disable": "disabled"}
 PLAIN = {"upgrade": "upgrade {} to {}", "downgrade": "downgrade {} to {}", "disable": "disable {}"}
 
@@ -111,14 +124,23 @@ async def _update(
 
 
 def feature_lines(found: FeatureMetadata) -> list[str]:
-    """Return the line that Kafka's tool prints for each feature, tabs included."""
+    """Return the line that Kafka's tool prints for each feature."""
     epoch = "-" if found.epoch is None else found.epoch
     lines: list[str] = []
     for name in sorted({**found.supported, **found.finalized}):
         levels = found.supported.get(name)
-        lowest, highest = ("-", "-") if levels is None else levels
+        lowest, highest = ("-", "-") if levels is None else (_shown(name, one) for one in levels)
+        level = _shown(name, found.finalized.get(name, 0))
         lines.append(
-            f"Feature: {name}\tSupportedMinVersion: {lowest}\tSupportedMaxVersion: {highest}"
-            f"\tFinalizedVersionLevel: {found.finalized.get(name, 0)}\tEpoch: {epoch}"
+            f"Feature: {name:<40}  SupportedMinVersion: {lowest:<15}  SupportedMaxVersion: "
+            f"{highest:<15}  FinalizedVersionLevel: {level:<15}  Epoch: {epoch}"
         )
     return lines
+
+
+def _shown(feature: str, level: int) -> str:
+    """Return a level as Kafka's tool shows it: that of metadata.version by its release."""
+    at = level - FIRST_METADATA_LEVEL
+    if feature == METADATA_VERSION and 0 <= at < len(METADATA_RELEASES):
+        return METADATA_RELEASES[at]
+    return str(level)

@@ -78,7 +78,9 @@ def group_type_lines(groups: Iterable[GroupListing]) -> list[str]:
     rows = [["GROUP", "TYPE", "PROTOCOL"]]
     rows += [[g.group_id, g.type.capitalize(), g.protocol_type] for g in groups]
     width = max(20, *(len(cell) for row in rows for cell in row))
-    return [" ".join(cell.ljust(width) for cell in row) for row in rows]
+    header, *lines = [" ".join(cell.ljust(width) for cell in row) for row in rows]
+    # Kafka's tool ends each line but the header with a blank.
+    return [header, *(f"{line} " for line in lines)]
 
 
 def notice(group: GroupDescription) -> str | None:
@@ -150,9 +152,7 @@ def _measures(lag: PartitionLag | ApiError | None) -> list[str]:
 
 
 def member_lines(group: GroupDescription, *, verbose: bool) -> list[str]:
-    """Return the table of `--describe --members`; none if there are no members."""
-    if not group.members:
-        return []
+    """Return the table of `--describe --members`; only its header if there are no members."""
     is_static = any(member.group_instance_id for member in group.members)
     headers = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
     least = [NARROW, NARROW, NARROW, NARROW, 15]
@@ -203,16 +203,21 @@ def state_lines(group: GroupDescription, coordinator: str, *, verbose: bool) -> 
 
 def reset_lines(offsets: Mapping[str, Mapping[TopicPartition, int]]) -> list[str]:
     """Return the table of `--reset-offsets`: the new offsets, set or only planned."""
-    lines = [f"{'GROUP':<30} {'TOPIC':<30} {'PARTITION':<10} {'NEW-OFFSET':<15}"]
+    rows = [("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")]
     for group_id, found in offsets.items():
         for (topic, index), offset in sorted(found.items()):
-            lines.append(f"{group_id:<30} {topic:<30} {index:<10} {offset:<15}")
-    return lines
+            rows.append((group_id, topic, str(index), str(offset)))
+    groups = max(NARROW, *(len(row[0]) for row in rows))
+    topics = max(NARROW, *(len(row[1]) for row in rows))
+    return [
+        f"{group_id:<{groups}} {topic:<{topics}} {index:<10} {offset}"
+        for group_id, topic, index, offset in rows
+    ]
 
 
 def deleted_lines(outcomes: Mapping[TopicPartition, str]) -> list[str]:
     """Return the table of `--delete-offsets`: the outcome of each partition."""
-    lines = [f"{'TOPIC':<30} {'PARTITION':<15} {'STATUS':<15}"]
-    for (topic, index), status in sorted(outcomes.items()):
-        lines.append(f"{topic:<30} {index:<15} {status:<15}")
-    return lines
+    rows = [("TOPIC", "PARTITION", "STATUS")]
+    rows += [(topic, str(index), status) for (topic, index), status in sorted(outcomes.items())]
+    topics = max(NARROW, *(len(row[0]) for row in rows))
+    return [f"{topic:<{topics}} {index:<10} {status:<15}" for topic, index, status in rows]
