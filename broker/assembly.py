@@ -116,7 +116,7 @@ class Parts:
     edge: Edge
     apis: Mapping[int, Api]
     told_of: ToldOf
-    """The parts that are there for metrics, or are read for them."""
+    """The parts that metrics are read from and that are not in `edge`."""
     metrics: MetricsListener | None
     """The listener for scrapes; None if no metrics are served."""
 

@@ -197,7 +197,7 @@ class Partitions:
         await self.fetchers.settle()
 
     def is_electing(self, partition: Partition) -> bool:
-        """True if the controller asks for log ends to elect a leader, and the replica is online."""
+        """True if the controller needs log ends to elect a leader, and this replica is online."""
         state = self.image.partition(*partition.key)
         return state is not None and state.electing and not partition.offline_because
 

@@ -122,7 +122,7 @@ class Controller:
         self._following = self.runtime.spawn(self._follow(), "metadata replay")
 
     async def hand_over(self) -> None:
-        """Wait a while for pending commits, then let another controller become active."""
+        """Wait STOP_WITHIN_MS at most for pending commits, then let another one become active."""
         self._is_stopping = True
         pending = [each.future for each in self._pending]
         if pending:
@@ -248,7 +248,7 @@ class Controller:
 
     @property
     def is_active(self) -> bool:
-        """True if decisions may be made here."""
+        """True if this controller may decide: it leads, is up to date, and is not stopping."""
         return self._is_active and not self._is_stopping
 
     @property

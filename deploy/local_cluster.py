@@ -174,7 +174,7 @@ class LocalCluster:
         return pid
 
     def exits(self, timeout_seconds: float) -> list[Exited]:
-        """Wait until a daemon ends by itself; return those that ended, or nothing in time."""
+        """Wait until a daemon ends by itself; return those that ended, none after the timeout."""
         return self._owned().exits(timeout_seconds)
 
     @property
@@ -200,7 +200,7 @@ class LocalCluster:
         return next(node for node in self.layout.nodes if node.name == name)
 
     def is_running(self, node: str | int) -> bool:
-        """True if the daemon was started and no end of it has been reported yet."""
+        """True if the daemon was started and its end has not been reported yet."""
         daemon = self._running.get(self.node(node).name)
         return daemon is not None and daemon.exited is None
 
@@ -265,7 +265,7 @@ class LocalCluster:
         return self._load_probe()(node.host, node.port, PROBE_SECONDS)
 
     def _load_probe(self) -> Probe:
-        """Return the probe; it is imported here, at the same time as the nursery's imports."""
+        """Return the probe. It is imported here, while the fork server imports the daemons."""
         if self._probe is None:
             from .probe import unfenced_brokers
 
@@ -279,7 +279,7 @@ class LocalCluster:
 
 
 def _lock(directory: Path) -> int:
-    """Lock the directory against other launchers; the nursery holds the lock with us.
+    """Lock the directory against other launchers; the fork server inherits the lock.
 
     Wait for the daemons of a killed launcher, which need a moment to end.
     """

@@ -102,7 +102,7 @@ def decode(cls: type[T], version: int, view: Buffer) -> T:
 
 
 def decode_at(cls: type[T], version: int, view: memoryview, pos: int) -> T:
-    """Decode a message that fills `view` from `pos` on; RemoteProtocolError as in `decode`."""
+    """Decode a message that fills `view` from `pos` to its end. Raise as `decode` does."""
     end = len(view)
     try:
         message, stop = decoder_of(cls, version)(view, pos, end)

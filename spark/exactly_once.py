@@ -63,15 +63,15 @@ class Job(NamedTuple):
     """The names under which a job's transactions are committed."""
 
     group: str
-    """The name of the sink: a second commit of a batch of the same group does nothing."""
+    """The name of the sink. A second commit of the same batch in this group does nothing."""
     run: str
     """The id of one run; a newer run of the group fences older ones."""
     write: str = ""
-    """The id of the job, since several jobs of one run may try the same batch."""
+    """The id of a batch job, as several jobs of a run may try the same batch; empty in a stream."""
 
     @classmethod
     def of_stream(cls, options: SinkOptions, task: Task) -> Self:
-        """Name the group after the query, so that a new checkpoint counts batches from 0."""
+        """Name the group after the query id: a new checkpoint has a new id, and counts from 0."""
         if task.query_id is None:
             raise ExactlyOnceError(
                 f"Spark does not tell its tasks the query's id ({QUERY_ID}), by which exactly_once "
@@ -94,7 +94,7 @@ class Job(NamedTuple):
 
     @property
     def is_a_run(self) -> bool:
-        """True if the run ends with this job, so its transactional ids are never used again."""
+        """True if this job is a run of its own: no later job uses the same transactional ids."""
         return self.run == self.write
 
 

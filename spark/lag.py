@@ -73,7 +73,7 @@ class QueryLag:
     """Wall time of the measurement, in ms."""
     is_active: bool
     partitions: tuple[PartitionLag, ...]
-    """Partitions in the order of their names; if two sources read one, the one further behind."""
+    """Partitions by name. If two sources read one, the source that is further behind counts."""
 
     @property
     def records(self) -> int:
@@ -260,7 +260,7 @@ class LagListener(StreamingQueryListener):
     # -- what Spark calls
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Do nothing, because the query's position is known after its first micro-batch."""
+        """Do nothing, because the query has no position before its first micro-batch."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Record the query's progress, without waiting for a cluster."""

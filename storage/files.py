@@ -261,12 +261,12 @@ class Files:
         await self.put_in_place(path)
 
     async def prepare(self, path: str, data: bytes) -> None:
-        """Do the first half of `replace_durably`: write the new file, stable, beside the old."""
+        """Do the first half of `replace_durably`: write and flush the new file beside the old."""
         with self.guard, closing(self._write_new(path + TEMPORARY, data)) as file:
             await file.fdatasync()
 
     async def put_in_place(self, path: str) -> None:
-        """Do the second half of `replace_durably`: rename the new file; stable on return."""
+        """Do the second half of `replace_durably`: rename the new file and flush its directory."""
         with self.guard:
             self.fs.rename(path + TEMPORARY, path)
             await self.fs.fsync_dir(path.rpartition("/")[0])
@@ -291,7 +291,7 @@ class Files:
         return file
 
     def space(self) -> tuple[int, int]:
-        """Return the size in bytes of the root's file system, and its bytes free for us."""
+        """Return two numbers of bytes: the file system's size, and the bytes that fit into it."""
         with self.guard:
             return self.fs.space(self.root)
 

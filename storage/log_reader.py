@@ -92,9 +92,9 @@ class LogReader:
     async def read_cold(
         self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool = True
     ) -> LogSlice:
-        """Read as `read` does, waiting for the disk off the event loop.
+        """Read as `read` does, but wait for the disk without blocking the event loop.
 
-        The caller then checks roles and epochs again, because they may have changed meanwhile.
+        The caller must check roles and epochs again, because they may have changed meanwhile.
         """
         while True:
             segment = self._segment_of(offset)
@@ -147,7 +147,7 @@ class LogReader:
         return self.segments.after(segment).base_offset if is_gap else None
 
     def _judged_empty(self, segment: Segment, found: LogSlice, wanted: Wanted) -> LogSlice:
-        """Return an empty read if that is right: the batch at the offset reaches `up_to`.
+        """Return an empty read if it is right, because the batch at the offset reaches `up_to`.
 
         Otherwise a damaged header hides records, and CorruptLog is raised. Raises Cold if the check
         would have to wait for the disk.

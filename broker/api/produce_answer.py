@@ -64,7 +64,7 @@ class ProduceAnswer(CallAnswer):
 
     @property
     def overlaps(self) -> bool:
-        """False while a worker checks a batch, as its producer's next batches must come later."""
+        """False while a worker checks a batch, because the next request could overtake it."""
         return not self._to_open and self._opening is None
 
     def append(self, topic: TopicProduceData, data: PartitionProduceData) -> None:
@@ -107,7 +107,7 @@ class ProduceAnswer(CallAnswer):
         return found
 
     def begin(self) -> None:
-        """Wait until each append is final as acks requires; the batches are written by now."""
+        """Begin to wait for each append as acks requires; the caller has written the batches."""
         for _, data, _, _ in self.results:
             # The records are written. A waiting answer must not keep the receive buffer alive.
             data.records = None
@@ -193,9 +193,9 @@ class ProduceAnswer(CallAnswer):
             self.call.connection.wake()
 
     def poll(self) -> list[Buffer] | None:
-        """Return the response once every append is final; for acks=0 an empty one.
+        """Return the response, or None while an append is not final.
 
-        With acks=0 an error closes the connection instead.
+        With acks=0 the response is empty, and an error closes the connection.
         """
         if self._waiting:
             return None
@@ -214,7 +214,7 @@ class ProduceAnswer(CallAnswer):
             waiter.cancel()
 
     def _close_on_error(self) -> None:
-        """Close the connection after an error, so that a client without answers notices it."""
+        """Close the connection if a batch failed, because with acks=0 no answer can say so."""
         for topic, data, _, appended in self.results:
             if appended.error:
                 where = f"{topic.name or topic.topic_id.hex()}-{data.index}"

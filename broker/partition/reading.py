@@ -202,7 +202,7 @@ def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnsw
 
 
 def _note_aborted(partition: "Partition", spec: FetchSpec, answer: FetchAnswer) -> None:
-    """Put the aborted transactions among the answer's records into the answer."""
+    """Add to the answer the aborted transactions that have records in it."""
     if not len(answer.records):
         return
     segments, end = partition.log.segments, end_of(answer.records)

@@ -35,11 +35,11 @@ class ReplicaSession:
 
     @property
     def is_new(self) -> bool:
-        """True until the leader has said whether it keeps a session; nothing is sent ahead."""
+        """True until the leader's first answer, which tells whether the leader keeps a session."""
         return self.is_full and not self._is_refused
 
     def name(self, key: Key, position: FetchPosition) -> None:
-        """Ask for this position with the next request."""
+        """Name this position in the next request."""
         self._remember(key)
         self.sent[key] = position
 
@@ -66,7 +66,7 @@ class ReplicaSession:
             self.epoch = 1 if self.epoch == LAST_EPOCH else self.epoch + 1
 
     def on_answered(self, session_id: int) -> None:
-        """Note an answer; without a session id the leader keeps none, and every fetch is full."""
+        """Note an answer. If it has no session id, there is no session, and fetches stay full."""
         self._unanswered -= 1
         self._overtaken.clear()
         if session_id == INVALID_SESSION_ID:

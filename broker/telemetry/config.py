@@ -19,7 +19,7 @@ SILENT_MS: Final = 60_000
 """Milliseconds for which a silent client is remembered at least, and for which the last metrics of
 a client that has ended are shown."""
 INTERVALS_SILENT: Final = 3
-"""Intervals for which a silent client is remembered at least."""
+"""The push intervals for which a silent client is remembered, if SILENT_MS is shorter."""
 
 
 @config_table

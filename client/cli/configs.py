@@ -167,7 +167,10 @@ def _entity(flags: Mapping[str, Any]) -> tuple[ResourceType, str | None]:
 
 
 def split_settings(text: str) -> dict[str, str]:
-    """Parse `k=v,k2=[a,b]`, in which brackets enclose a value with commas; ConfigError."""
+    """Parse `k=v,k2=[a,b]`, in which brackets enclose a value with commas.
+
+    Raise ConfigError if an item is malformed.
+    """
     parts, start, depth = list[str](), 0, 0
     for place, character in enumerate(text):
         depth += (character == "[") - (character == "]")

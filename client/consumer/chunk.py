@@ -56,7 +56,7 @@ class Chunk:
 
     @property
     def is_void(self) -> bool:
-        """True if, after the fetch, the partition's position jumped or it was unassigned."""
+        """True if since the fetch the position jumped or the partition was unassigned."""
         return self.seek_count != self.state.seek_count
 
     @property
@@ -210,7 +210,7 @@ class Chunk:
 
 
 def _turned(rows: Sequence[ConsumerRecord]) -> RecordColumns:
-    """Turn rows into columns, for the rest of a batch of which `take` handed out the beginning."""
+    """Return rows as columns: those of a batch that `take` has left."""
     topic, partition, offsets, timestamps, kinds, keys, values, all_headers = map(
         list, zip(*rows, strict=True)
     )

@@ -125,7 +125,7 @@ class Committing:
             self._task.start(lambda: self._commit_quietly(commits, offsets, None))
 
     async def commit_last(self, timeout_ms: int) -> None:
-        """Commit what polls have returned, if commits are automatic, before partitions go."""
+        """Commit what polls have returned, if commits are automatic, before losing partitions."""
         commits = self._engine.commits
         if self._is_automatic and commits is not None and commits.may_commit:
             await self._commit_quietly(commits, self._progress.consumed(), timeout_ms)

@@ -1,6 +1,7 @@
 """The versions of each API that this client and one broker both speak.
 
-Pure: `on_answer` takes in the answers to ApiVersions, and returns the version to ask again in.
+Pure: the caller sends ApiVersions and passes the answer to `on_answer`, which may return a lower
+version for another try.
 """
 
 from ...protocol import codec
@@ -23,7 +24,7 @@ class AgreedVersions:
         """The level of each finalised feature in the newest answer."""
 
     def on_answer(self, answer: ApiVersionsResponse, asked_in: int) -> int | None:
-        """Take in an answer to ApiVersions; return a lower version to ask again in, or None.
+        """Take in an answer to ApiVersions; return a lower version to try next, or None if done.
 
         A broker that does not have the version `asked_in` answers UNSUPPORTED_VERSION and names
         those it has (KIP-511). Raise RemoteProtocolError for every other error, and if even

@@ -127,7 +127,7 @@ class Engine:
     # -- what may be sent
 
     def _on_state(self) -> None:
-        """Take in that a transaction began or ended, or that the producer failed for good."""
+        """React to the begin or end of a transaction, or to a fatal error of the producer."""
         assert self._sender is not None
         self.intake.is_usable = self._refusal() is None and not self.intake.is_closed
         self._sender.wake()
@@ -141,7 +141,10 @@ class Engine:
     # -- what users ask for
 
     async def flush(self, timeout_ms: int | None) -> None:
-        """Send all records without lingering and wait until they are settled; TimeoutError."""
+        """Send all records without lingering and wait until they are acknowledged or failed.
+
+        Raise TimeoutError after `timeout_ms`, and ClientClosed before `start`.
+        """
         if self.intake.wake is None:
             raise ClientClosed("not started")
         self._accumulator.flush_count += 1
@@ -156,9 +159,10 @@ class Engine:
 
     @property
     def transactions(self) -> Transactions:
-        """The producer's transactions; TransactionMisuse without a transactional_id.
+        """The producer's transactions.
 
-        ClientClosed before `start` and after `close`.
+        Raise TransactionMisuse without a transactional_id, ClientClosed before `start` and after
+        `close`.
         """
         if self.intake.is_closed or self.intake.wake is None:
             raise ClientClosed(CLOSED if self.intake.is_closed else "not started")

@@ -76,7 +76,7 @@ class Producer(Generic[K, V]):
         self._on_delivery = on_delivery
         self._engine = Engine(self._runtime, self.config)
         self.intake = self._engine.intake
-        """The intake, to which the sync producer hands records in its own way."""
+        """The buffer of records to send; the sync producer reads its state and metrics."""
         self._accumulator = self.intake.accumulator
         self._is_closed = False
         self._max_record = self.config.max_request_size
@@ -204,7 +204,7 @@ class Producer(Generic[K, V]):
     def accept(
         self, topic: str, partition: int | None, record: Row, size: int, delivery: Delivery
     ) -> None:
-        """Take in a record whose `checked_size` is known; interceptors get its result."""
+        """Pass a record of `size` bytes to the intake, and later its result to the interceptors."""
         for one in self._interceptors:
             call_when_done(asyncio.get_running_loop(), delivery, one.on_acknowledgement)
         self.intake.accept(topic, partition, record, size, delivery)

@@ -20,7 +20,7 @@ DESCRIPTORS_KEPT: Final = 128
 
 
 class Sessions:
-    """Open connections, oldest first."""
+    """The open connections, oldest first. `add` and `note` close some if a bound is exceeded."""
 
     def __init__(self, descriptor_limit: int) -> None:
         self.all: dict[Session, None] = {}

@@ -42,7 +42,7 @@ def _refuse(at: Standing, ticket: int, request: Any, refusal: checks.Refusal, wh
 
 
 def on_vote(at: Standing, ticket: int, request: m.Vote, now_ms: int) -> None:
-    """Answer a request for our vote, or for a pre-vote: whether we would vote so."""
+    """Answer a request for our vote, or a pre-vote request, which asks whether we would vote."""
     candidate = request.candidate
     refusal = (
         checks.wrong_cluster(at.cluster_id, request.cluster_id)

@@ -129,11 +129,11 @@ class Standing:
         return timeout_ms + self._dice(timeout_ms)
 
     def pause_ms(self) -> int:
-        """Draw the pause in ms after a lost ballot: shorter, as no answer is waited for."""
+        """Draw the pause in ms after a lost ballot: less than `random_ms`, as no answer is due."""
         return self.settings.stagger_ms + self._dice(self.settings.election_timeout_ms)
 
     def turn_ms(self, leader_id: int) -> int:
-        """Return the ms to wait for the voters whose turn after this leader comes before ours."""
+        """Return the ms to wait, so that voters ranked before us after this leader stand first."""
         return self.voters.rank_after(leader_id, self.me) * self.settings.stagger_ms
 
     # Changes.
@@ -195,7 +195,7 @@ class Standing:
         self.effects += role.fetch()
 
     def attend(self, epoch: int, leader_id: int, now_ms: int) -> None:
-        """Take in another node's message about who leads this epoch, which is ours or newer."""
+        """Learn from a message who leads `epoch`, which is our epoch or a newer one."""
         if epoch > self.epoch:
             self.enter_epoch(epoch, now_ms)
         if leader_id in (m.NO_NODE, self.me) or leader_id not in self.voters.ids:

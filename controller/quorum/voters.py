@@ -22,11 +22,11 @@ class QuorumSettings:
     election_timeout_ms: int = 300
     fetch_timeout_ms: int = 500
     readmitted: tuple[VoterKey, ...] = ()
-    """Voters and the disks that an operator says they are on from now on."""
+    """Voters whose disk was replaced, with the new disk's id, which may vote again from it."""
 
     @property
     def stagger_ms(self) -> int:
-        """Milliseconds by which each voter tries later than the one before it."""
+        """Milliseconds by which each voter stands for election later than the one before it."""
         return max(1, self.election_timeout_ms // 6)
 
     @property

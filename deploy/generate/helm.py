@@ -16,7 +16,7 @@ HELM_IGNORE: Final = "*.orig\n*.swp\n.git/\n"
 
 @dataclass(frozen=True, slots=True)
 class Charted:
-    """The size of the cluster, its image as REPOSITORY:TAG, and the room of each daemon."""
+    """The values of a chart: daemons, their image as REPOSITORY:TAG, volume size and version."""
 
     brokers: int
     controllers: int
@@ -49,7 +49,7 @@ def _chart(version: str) -> dict[str, Value]:
 
 
 def values(wanted: Charted) -> dict[str, Value]:
-    """Return the chart's values: a broker is one loop, so it asks for one core."""
+    """Return the chart's values. A broker asks for one core, because it runs one event loop."""
     repository, _, tag = wanted.image.rpartition(":")
     return {
         "image": {"repository": repository, "tag": tag, "pullPolicy": "IfNotPresent"},
@@ -71,5 +71,5 @@ def values(wanted: Charted) -> dict[str, Value]:
 
 
 def _resources(cpu: str, memory: str) -> dict[str, Value]:
-    """Request a share of a core, and bound the memory alone: a throttled daemon is a slow one."""
+    """Request a share of a core, and limit only memory, because a CPU limit slows a daemon down."""
     return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory}}

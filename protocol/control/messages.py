@@ -168,7 +168,7 @@ class BrokerHeartbeat(Request[HeartbeatAnswer]):
 
 @packed
 class SnapshotId:
-    """A snapshot of all records before `end_offset`; `epoch` is that of the last of them."""
+    """A snapshot of all records before `end_offset`; `epoch` is the last record's epoch."""
 
     end_offset: Offset
     epoch: Epoch
@@ -318,7 +318,7 @@ class Noted(Answer):
 
 @packed
 class LogEnd:
-    """The end of one replica's log, reported while its partition looks for the longest log."""
+    """The end of one replica's log. The controller elects the replica with the longest log."""
 
     topic_id: bytes
     partition: Index

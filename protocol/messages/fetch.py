@@ -96,7 +96,8 @@ class FetchRequest:
     """0 to read up to the high watermark, 1 to read up to the last stable offset."""
     session_id: Int32 = field("7+", default=INVALID_SESSION_ID)
     session_epoch: Int32 = field("7+", default=FINAL_SESSION_EPOCH)
-    """-1 to use no session, 0 to begin one, else the number of this request in the session."""
+    """The number of this request in the session; 0 to begin a session, -1 to use none. Both close
+    the session that `session_id` names."""
     topics: list[FetchTopic]
     forgotten_topics_data: list[ForgottenTopic] = field("7+", default=[])
     rack_id: String = field("11+", default="")

@@ -16,7 +16,7 @@ COLUMNS_PAY_FROM: Final = 400
 
 
 def _compiled() -> Any:
-    """Import the compiled module; None if it was not built or MINIKAFKA_RECORDS is python."""
+    """Import the compiled module, or return None if the codec in Python shall be used."""
     if RECORDS == "python":
         return None
     if RECORDS not in ("", "compiled"):

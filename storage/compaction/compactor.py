@@ -43,7 +43,7 @@ class Due:
 
     @property
     def urgency(self) -> tuple[bool, float]:
-        """The rank of the part: the log with the greatest rank is compacted first."""
+        """The key to choose a log by: overdue ones first, then those with a higher dirty ratio."""
         return self.is_overdue, self.dirty_ratio
 
 

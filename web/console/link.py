@@ -36,11 +36,11 @@ ONE_RECORD: Final = {"delivery.timeout.ms": "10000", "max.block.ms": "5000", "li
 """The default settings of a producer; short timeouts, because a visitor waits for the page."""
 MOST_ANSWERS: Final = 256
 COST_FACTOR: Final = 10
-"""An answer is used for at least so many times as long as it took to get."""
+"""An answer is used for at least this many times the time that its request took."""
 LONGEST_MS: Final = 10_000
-"""The most milliseconds that COST_FACTOR may prolong the use of an answer."""
+"""The age in milliseconds from which COST_FACTOR no longer keeps an answer in use."""
 FAILED_MS: Final = 1_000
-"""The most milliseconds that an error is used again: whoever loads a page then tries again."""
+"""The most milliseconds for which an error is used again; the next request is then sent."""
 CLOSE_S: Final = 10
 """The most seconds that `Link.close` waits for what is still being closed."""
 

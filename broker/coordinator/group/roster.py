@@ -81,7 +81,7 @@ class Roster:
         self._count(member, 1)
 
     def dismiss(self, member: Member, error: ErrorCode) -> list[Reply]:
-        """Return the answers, with `error`, to all requests of the member that wait."""
+        """Return an answer with `error` to each waiting request of the member."""
         replies: list[Reply] = []
         if member.joining is not None:
             replies.append(Reply(member.joining, Joined(error=error, member_id=member.member_id)))
