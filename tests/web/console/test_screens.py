@@ -2,8 +2,10 @@
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -11,6 +13,7 @@ import pytest
 from starlette.types import Message
 
 from minikafka import Admin, AdminError, NewTopic, Producer
+from minikafka.client.net.connection import KafkaConnection
 from minikafka.runtime.runtime import SystemRuntime
 from minikafka.web.console import scan
 from minikafka.web.console.app import application
@@ -173,6 +176,68 @@ async def test_a_second_tab_costs_the_cluster_nothing(
         await visitor.get("/topics")
         await visitor.get("/")
     assert len(asked) == 1
+
+
+WHOLE = {
+    "DescribeClusterRequest": 1,
+    "MetadataRequest": 1,
+    "ListPartitionReassignmentsRequest": 1,
+    "DescribeQuorumRequest": 1,
+}
+"""The requests for a look at the whole cluster, however many topics it has."""
+
+
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [
+        ("/", WHOLE),
+        ("/topics", WHOLE),
+        ("/brokers/1", {**WHOLE, "DescribeClusterRequest": 2, "DescribeLogDirsRequest": 1}),
+        (
+            f"/topics/{TOPIC}",
+            {
+                "DescribeTopicPartitionsRequest": 1,
+                "ListPartitionReassignmentsRequest": 1,
+                "ListOffsetsRequest": 6,
+            },
+        ),
+        (
+            "/groups",
+            {
+                "ListGroupsRequest": 3,
+                "OffsetFetchRequest": 1,
+                "MetadataRequest": 1,
+                "DescribeLagRequest": 3,
+            },
+        ),
+        (f"/configs?of=topic:{TOPIC}", {"DescribeClusterRequest": 1, "DescribeConfigsRequest": 1}),
+        ("/quorum", {"DescribeQuorumRequest": 1}),
+        (
+            "/reassignments",
+            {"ListPartitionReassignmentsRequest": 1, "DescribeClusterRequest": 1},
+        ),
+        (f"/topics/{TOPIC}/messages", {"DescribeTopicPartitionsRequest": 1}),
+    ],
+)
+async def test_a_page_asks_for_what_it_shows(
+    desk: Desk,
+    visitor: httpx.AsyncClient,
+    path: str,
+    most: dict[str, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await visitor.get(path)  # finds coordinators, once
+    desk.link.forget()
+    sent: Counter[str] = Counter()
+    send = KafkaConnection.send
+
+    def counted(self: KafkaConnection, message: object, **more: Any) -> Any:
+        sent[type(message).__name__] += 1
+        return send(self, message, **more)
+
+    monkeypatch.setattr(KafkaConnection, "send", counted)
+    await visitor.get(path)
+    assert sent <= Counter(most), sent
 
 
 async def scanned(visitor: httpx.AsyncClient, **asked: object) -> str:
