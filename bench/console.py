@@ -36,7 +36,7 @@ GROUPS: Final = 500
 AT_ONCE: Final = 100
 ROUNDS: Final = 7
 TABS: Final = (1, 8)
-TAB_SECONDS: Final = 12.0
+TAB_SECONDS: Final = 20.0
 MANY: Final = "many"
 RECORDS: Final = 10_000_000
 BATCH_BYTES: Final = 250_000
@@ -324,9 +324,9 @@ def checks(results: dict[str, Any]) -> list[tuple[str, str, float, bool]]:
         ),
         (
             f"console: requests of {TABS[1]} tabs of a page, of one tab's",
-            "≤ 1.2",
+            "≤ 1.5",
             more,
-            more <= 1.2,
+            more <= 1.5,
         ),
         ("console: the longest pause during a scan of records (ms)", "≤ 100", pause, pause <= 100),
     ]
@@ -371,7 +371,7 @@ def section(results: dict[str, Any]) -> list[str]:
         ),
         "",
         f"A search for what is not in {RECORDS:,} records of one partition. Whoever leaves ends it "
-        f"within {found['cancelled_ms']:.0f} ms.",
+        f"within {found['cancelled_ms']:.1f} ms.",
         "",
         "| filter | records | s | longest pause of the console, ms | how it ended |",
         "|---|---|---|---|---|",
