@@ -35,7 +35,8 @@ LOOPBACK: Final = ("localhost", "127.", "::1")
 _CURES: Final = {
     "resolve": "Mend the name in DNS or /etc/hosts, or give an address that resolves here.",
     "connect": "Start the broker, or correct host and port; look for a firewall between.",
-    "negotiate": "Something listens there that answers as no broker does: correct the port.",
+    "negotiate": "Something listens there that does not answer as a broker does: correct the port; "
+    "if it is right, the broker hangs or is stopped: look at its process and its log.",
     "metadata": "The broker accepts connections but does not answer: look at its log and its load.",
 }
 
@@ -114,6 +115,8 @@ def _advertised(found: Examined, broker: Broker) -> Iterator[Finding]:
         what = f"{one.what}; the bootstrap server {entry.address} tells clients this address"
         if probe.phase == "connect":
             cure = f"If the broker runs, its advertised.listeners is wrong. {cure}"
+        elif probe.phase != "resolve":
+            cure = one.cure
         yield Finding(one.kind, one.severity, where, what, cure)
     elif probe.cluster_id != entry.cluster_id:
         what = f"a broker of cluster {probe.cluster_id} answers there, not of {entry.cluster_id}"

@@ -4,17 +4,18 @@ The questions are independent: one that fails or is late is kept as `Skipped`, a
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final
 
 from ...client.admin.admin import Admin
 from ...client.admin.config_types import ConfigEntry, ConfigResource
 from ...client.admin.log_types import LogDirectory
 from ...client.admin.replica_types import ReplicaState
+from ...client.admin.transaction_types import TransactionDescription, TransactionListing
 from ...client.cli.reassignment import FOLLOWER_REPLICAS, LEADER_REPLICAS, THROTTLE_RATES
 from ...client.config import AdminConfig
-from ...client.errors import UnsupportedVersion
+from ...client.errors import AdminError
 from ...client.net.address import Address
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.types import TopicPartition
@@ -28,18 +29,15 @@ from .facts import (
     Partition,
     Probe,
     Scrape,
-    Skipped,
     Transaction,
 )
+from .groups import GroupLooks
 from .probing import probe, probe_controllers
 from .scraping import METRICS_KEY, metrics_address, scrape
-
-T = TypeVar("T")
+from .steps import Steps, all_of
 
 STEP_MS: Final = 5_000
 """The time limit of each question."""
-AT_ONCE: Final = 32
-"""Addresses that are tried at the same time."""
 DESCRIBED_MAX: Final = 20_000
 """The most partitions whose leaders are asked about open transactions."""
 TROUBLED_MAX: Final = 2_000
@@ -48,31 +46,7 @@ CONFIGS_AT_ONCE: Final = 500
 """Topics whose settings one request asks for."""
 OPEN_LONG_MS: Final = 5 * 60_000
 """The age at which an open transaction is reported."""
-LOOKS_APART_MS: Final = 3_000
-"""The least time between the two looks at groups that are in a rebalance."""
-REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 MIN_ISR: Final = "min.insync.replicas"
-
-
-class Steps:
-    """Bounds questions, and keeps which of them had no answer."""
-
-    def __init__(self, limit_ms: int) -> None:
-        self.limit_ms = limit_ms
-        self.skipped: list[Skipped] = []
-
-    async def take(self, what: str, question: Awaitable[T], default: T) -> T:
-        """Await the answer within the limit; note a failure under `what`, and return `default`."""
-        try:
-            async with asyncio.timeout(self.limit_ms / 1000):
-                return await question
-        except UnsupportedVersion as error:
-            self.skipped.append(Skipped(what, str(error), is_supported=False))
-        except TimeoutError:
-            self.skipped.append(Skipped(what, f"no answer within {self.limit_ms} ms"))
-        except (MinikafkaError, OSError) as error:
-            self.skipped.append(Skipped(what, str(error)))
-        return default
 
 
 async def examine(
@@ -85,7 +59,7 @@ async def examine(
     """Examine the cluster that `config` leads to, and the controllers at these addresses."""
     steps = Steps(step_ms)
     addresses = [Address.parse(server) for server in config.bootstrap_servers]
-    doors = await _all(probe(runtime, one, timeout_ms=step_ms) for one in addresses)
+    doors = await all_of(probe(runtime, one, timeout_ms=step_ms) for one in addresses)
     quorum = await probe_controllers(runtime, tuple(controllers), timeout_ms=step_ms)
     found = Examined(tuple(doors), controllers=quorum)
     entry = found.entry
@@ -104,21 +78,10 @@ async def examine(
         await admin.start()
         found = await _Examination(runtime, admin, steps).whole(found, entry)
     except MinikafkaError as error:
-        steps.skipped.append(Skipped("the cluster", str(error)))
+        steps.skip("the cluster", str(error))
     finally:
         await admin.close()
     return replace(found, skipped=tuple(steps.skipped))
-
-
-async def _all(questions: Iterable[Awaitable[T]]) -> list[T]:
-    """Await them all, at most AT_ONCE at the same time, in order."""
-    gate = asyncio.Semaphore(AT_ONCE)
-
-    async def one(question: Awaitable[T]) -> T:
-        async with gate:
-            return await question
-
-    return list(await asyncio.gather(*map(one, questions)))
 
 
 class _Examination:
@@ -131,13 +94,12 @@ class _Examination:
 
     async def whole(self, found: Examined, entry: Probe) -> Examined:
         """Ask everything; `entry` is the bootstrap address that answered."""
-        began_ms = self._runtime.monotonic_ms()
-        rebalancing = await self._rebalancing()
+        groups = GroupLooks(self._runtime, self._admin, self._steps)
+        await groups.first()
         brokers = await self._brokers(entry)
         partitions, moving, throttled = await self._partitions(brokers)
         transactions = await self._transactions(partitions)
         controllers = await self._controllers(found.controllers)
-        stuck = await self._stuck(rebalancing, began_ms)
         return replace(
             found,
             brokers=brokers,
@@ -146,7 +108,7 @@ class _Examination:
             throttled_topics=throttled,
             transactions=transactions,
             controllers=controllers,
-            stuck_groups=stuck,
+            stuck_groups=await groups.second(),
         )
 
     # -- brokers
@@ -162,7 +124,7 @@ class _Examination:
             known = listed.get(each.node_id)
             address = Address(each.host, each.port) if known is None else known.address
             listed[each.node_id] = Broker(each.node_id, address, each.rack, each.is_fenced)
-        found = await _all(self._broker(one) for _, one in sorted(listed.items()))
+        found = await all_of(self._broker(one) for _, one in sorted(listed.items()))
         return {one.node_id: one for one in found}
 
     async def _broker(self, broker: Broker) -> Broker:
@@ -272,10 +234,10 @@ class _Examination:
                 questions[where] = [each for each in asked if each in alive]
         if len(questions) < len(partitions):
             why = f"only {len(questions)} of {len(partitions)} partitions were asked for"
-            self._steps.skipped.append(Skipped("open transactions", why))
+            self._steps.skip("open transactions", why)
         states = await self._steps.take(
             "replicas",
-            self._admin.describe_replicas(questions, timeout_ms=self._steps.limit_ms),
+            self._admin.describe_replicas(questions, timeout_ms=self._steps.most_ms),
             {},
         )
         for where, found in states.items():
@@ -297,35 +259,37 @@ class _Examination:
                 old.append((where, first.producer_id, first.first_offset, age_ms))
         if not old:
             return ()
-        producers = list(dict.fromkeys(producer_id for _, producer_id, _, _ in old))
-        question = self._admin.list_transactions(producer_ids=producers)
+        question = self._admin.list_transactions(
+            producer_ids=list(dict.fromkeys(producer_id for _, producer_id, _, _ in old))
+        )
         listed = await self._steps.take("transactions", question, None)
         if listed is None:
             return ()
+        described = await all_of(self._described(each) for each in listed)
         names = {
-            each.producer_id: each.transactional_id for each in listed if each.state != "Empty"
+            (where, one.producer_id): one.transactional_id
+            for one in described
+            if one is not None
+            for where in one.partitions
         }
         return tuple(
-            Transaction(where, producer_id, offset, age_ms, names.get(producer_id))
+            Transaction(where, producer_id, offset, age_ms, names.get((where, producer_id)))
             for where, producer_id, offset, age_ms in old
         )
 
-    # -- groups and controllers
+    async def _described(self, listed: TransactionListing) -> TransactionDescription | None:
+        """Describe a transactional id; None if it has expired since it was listed."""
+        name = listed.transactional_id
+        try:
+            async with asyncio.timeout(self._steps.limit_ms / 1000):
+                return (await self._admin.describe_transactions([name]))[name]
+        except AdminError:
+            return None
+        except (MinikafkaError, TimeoutError) as error:
+            self._steps.skip(f"transaction {name}", str(error) or "no answer in time")
+            return None
 
-    async def _rebalancing(self) -> dict[str, str]:
-        """Return the groups that are in a rebalance now, with their state."""
-        question = self._admin.list_groups(states=REBALANCING)
-        found = await self._steps.take("groups", question, [])
-        return {one.group_id: one.state for one in found if one.state in REBALANCING}
-
-    async def _stuck(self, before: dict[str, str], began_ms: int) -> dict[str, str]:
-        """Look again, LOOKS_APART_MS after the first look, if a group was in a rebalance."""
-        if not before:
-            return {}
-        wait_ms = LOOKS_APART_MS - (self._runtime.monotonic_ms() - began_ms)
-        await asyncio.sleep(max(wait_ms, 0) / 1000)
-        now = await self._rebalancing()
-        return {name: now[name] for name in before if name in now}
+    # -- controllers
 
     async def _controllers(self, known: Controllers) -> Controllers:
         """Have a broker pass the question about the quorum on, and compare clocks by the answer."""
@@ -335,7 +299,7 @@ class _Examination:
                 quorum = await self._admin.describe_metadata_quorum()
         except (MinikafkaError, TimeoutError) as error:
             if isinstance(error, ApiError) and error.code is ErrorCode.UNSUPPORTED_VERSION:
-                self._steps.skipped.append(Skipped("controllers", str(error), is_supported=False))
+                self._steps.skip("controllers", str(error), is_supported=False)
             if known.quorum is not None:
                 return known
             return replace(known, why=str(error) or f"no answer within {self._steps.limit_ms} ms")

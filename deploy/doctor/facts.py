@@ -127,6 +127,19 @@ class Transaction(NamedTuple):
     """None if no coordinator has a transaction of this producer."""
 
 
+class StuckGroup(NamedTuple):
+    """A group that was in the same trouble at two looks."""
+
+    group_id: str
+    state: str
+    partition: TopicPartition | None = None
+    """The first partition in which it lags; None if it is in a rebalance."""
+    offset: int = -1
+    """The committed offset there."""
+    partition_count: int = 0
+    """The partitions in which it lags and has committed nothing between the looks."""
+
+
 class Skipped(NamedTuple):
     """Something that could not be examined, and why."""
 
@@ -158,8 +171,7 @@ class Examined:
     partitions: Mapping[TopicPartition, Partition] = field(default_factory=dict)
     transactions: tuple[Transaction, ...] = ()
     """The transactions that have been open for long."""
-    stuck_groups: Mapping[str, str] = field(default_factory=dict)
-    """Groups that were in a rebalance at the beginning and the end, with their state."""
+    stuck_groups: tuple[StuckGroup, ...] = ()
     throttled_topics: tuple[str, ...] = ()
     """Topics with replicas that are throttled."""
     moving: tuple[TopicPartition, ...] = ()

@@ -5,7 +5,7 @@ from typing import Final
 
 from ...client.admin.cluster_types import MetadataQuorum, QuorumReplica
 from ...client.partitions import name_of
-from .facts import Broker, Examined
+from .facts import Broker, Examined, StuckGroup
 from .findings import Finding, Severity
 
 FREE_LOW: Final = 0.15
@@ -169,17 +169,33 @@ def leftover_findings(found: Examined) -> Iterator[Finding]:
                 "End it in its application; it ends by itself at its transaction.timeout.ms.",
                 ("transactions", "describe", "--transactional-id", one.transactional_id),
             )
-    for name, state in sorted(found.stuck_groups.items()):
-        yield Finding(
-            "stuck-group",
-            Severity.WARNING,
-            f"group {name}",
-            f"it was in a rebalance at two looks ({state}): a member does not join again",
-            "Find the member that does not poll, or whose max.poll.interval.ms is very long.",
-            ("consumer-groups", "--describe", "--members", "--group", name),
-        )
+    for group in found.stuck_groups:
+        yield _stuck(group)
     if not found.moving:
         yield from _throttles(found)
+
+
+def _stuck(group: StuckGroup) -> Finding:
+    where = f"group {group.group_id}"
+    if group.partition is None:
+        return Finding(
+            "stuck-group",
+            Severity.WARNING,
+            where,
+            f"it was in a rebalance at two looks ({group.state}): a member does not join again",
+            "Find the member that does not poll, or whose max.poll.interval.ms is very long.",
+            ("consumer-groups", "--describe", "--members", "--group", group.group_id),
+        )
+    more = f" and {group.partition_count - 1} more" if group.partition_count > 1 else ""
+    return Finding(
+        "idle-group",
+        Severity.WARNING,
+        where,
+        f"it has members and lags by minutes, but committed nothing between two looks: it stays at "
+        f"{group.offset} of {name_of(group.partition)}{more}",
+        "Look at its consumers: they hang, fail on the record there, or never commit.",
+        ("consumer-groups", "--describe", "--lag", "--group", group.group_id),
+    )
 
 
 def _throttles(found: Examined) -> Iterator[Finding]:

@@ -1,7 +1,9 @@
 """The rules of the doctor: facts in, findings out."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -26,6 +28,7 @@ from minikafka.deploy.doctor.facts import (
     Probe,
     Scrape,
     Skipped,
+    StuckGroup,
     Transaction,
 )
 from minikafka.deploy.doctor.findings import Finding, Severity, grouped, is_well
@@ -34,6 +37,7 @@ from minikafka.deploy.doctor.scraping import flush_times, metrics_address
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.schema import Versions
 
+ROOT = Path(__file__).parents[3]
 GIB = 1 << 30
 ALL_APIS: dict[int, Versions] = {key: Versions(0, 20) for key in NEEDED}
 NOW = 1_000_000
@@ -188,9 +192,19 @@ FAULTS: dict[str, tuple[Examined, str, str]] = {
         "producer 7 that no coordinator knows",
     ),
     "stuck group": (
-        cluster(stuck_groups={"team": "PreparingRebalance"}),
+        cluster(stuck_groups=(StuckGroup("team", "PreparingRebalance"),)),
         "stuck-group",
         "PreparingRebalance",
+    ),
+    "idle group": (
+        cluster(stuck_groups=(StuckGroup("team", "Stable", ORDERS, 40, 3),)),
+        "idle-group",
+        "it stays at 40 of orders-0 and 2 more",
+    ),
+    "a broker that hangs": (
+        cluster(broker(2, probe=bad("negotiate", "no answer within 5000 ms"), scrape=None)),
+        "unreachable-advertised",
+        "negotiate: no answer within 5000 ms",
     ),
     "throttle": (
         cluster(broker(2, throttles=("leader.replication.throttled.rate",))),
@@ -422,6 +436,17 @@ def test_the_commands_that_are_told_exist(name: str) -> None:
     for one in faults(FAULTS[name][0]):
         if one.command:
             _parse(command_line(one.command, "host-1:9092").split()[1:])
+
+
+def test_the_operations_page_lists_every_kind() -> None:
+    page = (ROOT / "docs/operations.md").read_text()
+    table = page.partition("| finding |")[2].partition("\n\n")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    listed = sorted(kind for row in rows for kind in re.findall(r"`([a-z-]+)`", row))
+    sources = "".join(path.read_text() for path in (ROOT / "deploy/doctor").glob("*.py"))
+    made = dict.fromkeys(re.findall(r'Finding\(\s*f?"([a-z-]+)"', sources))
+    ways = ["unreachable-advertised", "unreachable-bootstrap"]
+    assert listed == sorted([*(each for each in made if each != "unreachable-"), *ways])
 
 
 def _parse(words: list[str]) -> None:

@@ -190,6 +190,34 @@ async def test_a_disk_that_is_nearly_full(stage: Stage) -> None:
     assert [one.kind for one in found] == ["disk-full"]
 
 
+@house()
+async def test_a_disk_that_is_slow(stage: Stage) -> None:
+    await orders(stage, **{"flush.messages": "1"})
+    disk = stage.disk(2)
+    disk.slow_sync_chance, disk.slow_sync_seconds = 1.0, 3.0
+    for number in range(8):
+        await stage.send("orders", b"%d" % number)
+        await stage.sleep(3)
+    slow = only(await examined(stage), "slow-disk")
+    assert slow.where == "broker 2, /data/broker-2"
+
+
+@staged(
+    brokers=3,
+    controllers=3,
+    broker=METRICS,
+    controller={"broker.session.timeout.ms": "60000"},
+)
+async def test_a_broker_that_hangs(stage: Stage) -> None:
+    await stage.create_topic("t", [[1, 3]], configs={"min.insync.replicas": "1"})
+    stage.pause(2)
+    found = await examined(stage, "broker-1:9092")
+    (one,) = [each for each in found if each.severity is not Severity.NOTE]
+    assert (one.kind, one.where) == ("unreachable-advertised", "broker 2 at broker-2:9092")
+    assert one.what.startswith("negotiate: no answer within 2000 ms")
+    assert "the broker hangs or is stopped" in one.cure
+
+
 # -- controllers and clocks
 
 
@@ -314,6 +342,30 @@ async def test_a_group_that_is_stuck_in_a_rebalance(stage: Stage) -> None:
     found = await examined(stage)
     assert only(found, "stuck-group").where == "group team"
     assert {one.kind for one in found} == {"stuck-group"}
+
+
+@house(seconds=900)
+async def test_a_group_that_commits_nothing(stage: Stage) -> None:
+    await orders(stage)
+    await stage.send("orders", b"1", b"2")
+    client, consumer = await stage.consumer(group_id="team", enable_auto_commit=False)
+    await client.ask(_joined(consumer))
+    where = TopicPartition("orders", 0)
+    await client.ask(lambda: consumer.commit({where: 1}))
+
+    async def work() -> None:
+        while True:
+            await consumer.poll(timeout_ms=5000)
+
+    client.now(stage.world.loop.create_task, work())
+    await stage.sleep(100)
+    assert await kinds(stage) == []
+    await stage.sleep(250)
+    found = only(await examined(stage), "idle-group")
+    assert found.where == "group team"
+    assert "it stays at 1 of orders-0" in found.what
+    await client.ask(lambda: consumer.commit({where: 2}))
+    assert await kinds(stage) == []
 
 
 def _joined(consumer: Consumer) -> Callable[[], Coroutine[Any, Any, None]]:
