@@ -1,4 +1,4 @@
-"""`minikafka completion`: print the script by which a shell completes this command."""
+"""`minikafka completion`: print a script that lets a shell complete this command's words."""
 
 import click
 from click.shell_completion import get_completion_class

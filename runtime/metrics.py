@@ -16,7 +16,7 @@ SLICE_US: Final = 2_000
 LINES_PER_SLICE: Final = 2_000
 """The most lines of a slice; a connection that is slow to read holds one slice in memory."""
 LINES_AT_ONCE: Final = 250
-"""Lines from one look at the clock to the next."""
+"""The number of lines after which the clock is read again."""
 
 _STEPS_BITS: Final = 3
 _STEPS: Final = 1 << _STEPS_BITS
@@ -50,8 +50,8 @@ class Family:
     """The samples, iterated over once, in slices between which other work runs. An iterable over a
     collection that may change meanwhile must therefore use a copy of it."""
     lines: Iterable[str] = ()
-    """Samples as they are written, without the name: labels, a space, the value, a line feed. They
-    are for families of thousands, are iterated over in the same way, and come after `samples`."""
+    """Samples as finished lines without the metric's name: labels, a space, the value, a line feed.
+    They save time in families of thousands, and are written after `samples`."""
 
 
 Collector = Callable[[], Iterable[Family]]
@@ -85,7 +85,7 @@ def gauge(name: str, help_text: str, samples: Iterable[Sample] | float) -> Famil
 
 
 def ready(name: str, help_text: str, lines: Iterable[str]) -> Family:
-    """Return a gauge whose samples are ready lines; see `Family.lines`."""
+    """Return a gauge whose samples are finished lines; see `Family.lines`."""
     return Family(name, Kind.GAUGE, help_text, lines=lines)
 
 
@@ -186,7 +186,7 @@ class Format(StrEnum):
 def write(
     families: Iterable[Family], text_format: Format, now_us: Callable[[], int] = lambda: 0
 ) -> Iterator[bytes]:
-    """Write families in slices, between which a caller on an event loop lets other tasks run.
+    """Write families in slices, so that a caller on an event loop can let other tasks run between.
 
     A slice ends after SLICE_US by the clock `now_us`, and after LINES_PER_SLICE lines.
     """

@@ -25,7 +25,7 @@ from .runtime import Runtime
 
 CONNECTIONS_MAX: Final = 16
 SCRAPES_MAX: Final = 12
-"""The most scrapes at a time. The other places are left for questions about health."""
+"""The most scrapes at a time. The other connections are left for health checks."""
 HEAD_BYTES_MAX: Final = 16 << 10
 REQUEST_WITHIN_S: Final = 5.0
 RESPONSE_WITHIN_S: Final = 10.0

@@ -24,17 +24,17 @@ class Row:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.tail = tail = f'{of_topic(partition.topic)[:-1]},partition="{partition.index}"}}'
-        """The labels in braces."""
+        """The labels in braces, as in every line about the partition."""
         self.zero, self.one = f"{tail} 0\n", f"{tail} 1\n"
-        """The ends of lines with these values, the most frequent ones."""
+        """The results of `line` for 0 and 1, the most frequent values."""
         self._standing: Standing | None = None
 
     def line(self, value: int) -> str:
-        """Return the end of a line with this value."""
+        """Return the part of a sample's line after the metric's name: the labels and this value."""
         return f"{self.tail} {value}\n" if value >> 1 else self.one if value else self.zero
 
     def standing(self, leader: LeaderReplica) -> Standing:
-        """Return what the newest metadata says of the partition, which this broker leads."""
+        """Return the facts about a partition led by this broker, by its newest metadata."""
         kept = self._standing
         if kept is None or kept.metadata is not leader.metadata:
             kept = self._standing = Standing(leader, self.line)

@@ -1,4 +1,4 @@
-"""The lines about the replicas of a led partition, kept until its metadata changes.
+"""Metric lines about the replicas of a led partition, kept until its metadata changes.
 
 Pure.
 """
@@ -36,7 +36,7 @@ class Standing:
     )
 
     def __init__(self, leader: LeaderReplica, line: Callable[[int], str]) -> None:
-        """`line` returns the end of a line with a value, with the labels of the partition."""
+        """`line` returns the labels of the partition with a value, as `Row.line` does."""
         self.metadata = metadata = leader.metadata
         in_sync, least = len(metadata.isr), leader.min_isr
         self.is_under_replicated = in_sync < len(metadata.replicas) - len(metadata.adding)
@@ -44,7 +44,7 @@ class Standing:
         self.is_at_min_isr = in_sync == least
         self.is_reassigning = bool(metadata.adding)
         self.is_ordinary = least < in_sync == len(metadata.replicas) and not metadata.adding
-        """True if nothing of this is so: then there is nothing to count."""
+        """True if all of the four above are False, so that nothing needs to be counted."""
         values = (
             leader.broker_id,
             metadata.replicas[0] == leader.broker_id,
@@ -55,4 +55,4 @@ class Standing:
             self.is_at_min_isr,
         )
         self.lines = tuple([line(value) for value in values])
-        """The ends of the lines of FACTS, without the names."""
+        """The lines of FACTS, in order, without the metrics' names."""

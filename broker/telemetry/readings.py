@@ -160,7 +160,7 @@ def name_of(metric: str) -> str:
 
 
 def _labels_of(client: Mapping[str, str], keys: Iterable[str]) -> str:
-    """Return the known ones of some attributes of a client as labels in braces."""
+    """Return those attributes of a client that are in `keys` and known, as labels in braces."""
     return labels(**{key: _printable(client[key]) for key in keys if key in client})
 
 

@@ -53,7 +53,7 @@ class Subscriptions:
         only newer versions know."""
         self._all: list[Subscription] = []
         self._combined: dict[tuple[str, ...], tuple[str, ...]] = {}
-        """The metrics of clients; clients that are asked for the same ones share one tuple."""
+        """The tuples of wanted metrics, so that clients with the same metrics share one tuple."""
         for kind, name in sorted(each for each in configs if each[0] == CLIENT_METRICS):
             try:
                 read = read_subscription(configs[kind, name])

@@ -47,7 +47,8 @@ from .topic_types import (
 
 BY_ID_VERSION: Final = 6
 MOST_NAMED: Final = 500
-"""Topics that are named; for more, all are asked for: that answer our brokers keep, others not."""
+"""The most topics that a request names. For more, all topics are requested, because our brokers
+cache that answer."""
 
 
 async def create_topics(
@@ -174,7 +175,7 @@ async def describe_topics(
 async def describe_by_metadata(
     connection: KafkaConnection, names: list[str]
 ) -> Outcomes[TopicDescription]:
-    """Ask one broker for topics without eligible leader replicas; it costs less than with them."""
+    """Describe topics without their eligible leader replicas, which costs the broker less."""
     if len(names) > MOST_NAMED:
         every = _described(await _metadata_of_all(connection))
         missing = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -30,7 +30,7 @@ INTERNAL: Final = re.compile(
     r"|.+-KTABLE-FK-JOIN-SUBSCRIPTION-(?:REGISTRATION|RESPONSE)-\d+-topic",
     re.DOTALL,
 )
-"""The names of topics that Kafka Streams makes for itself, behind the application's id."""
+"""The part of an internal topic's name after the application's id, as Kafka Streams makes it."""
 SCENARIOS: Final = (
     Scenario.EARLIEST,
     Scenario.LATEST,
@@ -48,10 +48,10 @@ class Target:
 
     scenario: Scenario = Scenario.EARLIEST
     amount: int = 0
-    """The offset for OFFSET, the difference for SHIFT."""
+    """The offset for OFFSET, or the number of offsets to move by for SHIFT."""
     time_ms: int = 0
     offsets: Mapping[TopicPartition, int] | None = None
-    """The offsets of a file; None without one."""
+    """The offsets read from a file; None if no file was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ def streams_application_reset(
     """Reset the offsets of an application's input topics, and delete its internal topics.
 
     Stop the application first, and delete its local state afterwards. Internal topics are those
-    whose names begin with the application's id and end as Kafka Streams ends them. The exit code is
-    1 if a topic does not exist, or the application runs.
+    whose names begin with the application's id and end with a suffix of Kafka Streams. The exit
+    code is 1 if a topic does not exist, or the application runs.
 
     \b
     minikafka streams-application-reset --bootstrap-server localhost:9092 \\

@@ -1,4 +1,4 @@
-"""Reads the cluster for a plan, and carries a plan out: begin, wait, say how far it is.
+"""Reads the cluster for a plan, and carries the plan out: begins, waits, reports progress.
 
 A plan may be interrupted at any time: what has begun goes on in the cluster, and `apply` again
 finds what is done, waits for what moves, and begins the rest.
@@ -18,24 +18,24 @@ from .cluster import Broker, Cluster, Partition, Placement, PlanRefused
 from .plan_file import Plan
 
 LOOK_SECONDS: Final = 1.0
-"""The time between two looks at moves under way."""
+"""Seconds between two requests for the state of moves under way."""
 
 Tell = Callable[[int, int], None]
-"""Called with how many partitions are done, and how many there are."""
+"""Called with the number of partitions that are done, and the number of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The partitions of a plan, each in one of these."""
+    """The partitions of a plan by their state; each is in one of these fields."""
 
     done: tuple[TopicPartition, ...]
     moving: tuple[TopicPartition, ...]
     waiting: tuple[TopicPartition, ...]
-    """As they were before the plan."""
+    """The partitions whose replicas are as before the plan."""
     gone: tuple[TopicPartition, ...]
-    """Their topics were deleted."""
+    """The partitions whose topics were deleted."""
     others: Mapping[TopicPartition, tuple[int, ...]]
-    """Neither as before nor as planned: somebody else has changed them."""
+    """The partitions whose replicas are neither as before nor as planned, with these replicas."""
 
 
 async def read_cluster(admin: Admin) -> tuple[str, Cluster]:
@@ -95,7 +95,7 @@ async def look(admin: Admin, plan: Plan) -> Progress:
 
 
 async def begin(admin: Admin, plan: Plan, throttle: int | None) -> Progress:
-    """Begin what has not begun, throttled to these bytes per second on each broker.
+    """Begin the moves that have not begun, throttled to these bytes per second on each broker.
 
     Raise PlanRefused if somebody else has changed one of the partitions.
     """
@@ -118,7 +118,7 @@ async def begin(admin: Admin, plan: Plan, throttle: int | None) -> Progress:
 
 
 async def go_back(admin: Admin, plan: Plan, throttle: int | None) -> Plan:
-    """Send back what moves and what is done; return the plan of that.
+    """Move partitions that move or are done back to their former replicas; return that plan.
 
     A move under way gets its former replicas as the target. To cancel it would bring them back too,
     but in another order, so with other preferred leaders.

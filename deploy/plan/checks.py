@@ -1,4 +1,4 @@
-"""The price of a plan, and what forbids it. Pure."""
+"""Computes the cost of a plan, and refuses a plan that is dangerous. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -9,7 +9,7 @@ from ...protocol.types import TopicPartition
 from ...runtime.errors import MinikafkaError
 
 EMPTY_REPLICA_BYTES: Final = 1 << 20
-"""The load of a replica on top of its size, so that empty ones are spread as well."""
+"""The load of a replica in addition to its size, so that empty replicas are spread too."""
 
 Placement = Mapping[TopicPartition, tuple[int, ...]]
 
@@ -26,7 +26,8 @@ class Broker:
     rack: str | None = None
     is_fenced: bool = False
     free_bytes: int | None = None
-    """The free bytes of the volumes of its log directories; None if it does not tell them."""
+    """The free bytes of the volumes of its log directories; None if the broker does not report
+    them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Partition:
     """A partition as it is now."""
 
     replicas: tuple[int, ...]
-    """The preferred leader first."""
+    """The broker ids of the replicas, the preferred leader first."""
     isr: tuple[int, ...]
     leader: int
     """-1 if there is none."""
@@ -74,7 +75,7 @@ class Draft:
                 self._note(where, broker)
 
     def weight(self, where: TopicPartition) -> int:
-        """Return the load that one replica of the partition is."""
+        """Return the load of one replica of the partition."""
         return self.cluster.partitions[where].size_bytes + EMPTY_REPLICA_BYTES
 
     def racks(self, replicas: Iterable[int]) -> int:
@@ -86,26 +87,26 @@ class Draft:
         return self.racks(self.loads)
 
     def replace(self, where: TopicPartition, old: int, new: int) -> None:
-        """Put `new` in the place of `old`."""
+        """Replace the replica on broker `old` by one on broker `new`."""
         replicas = self.placed[where]
         replicas[replicas.index(old)] = new
         self._forget(where, old)
         self._note(where, new)
 
     def add(self, where: TopicPartition, new: int) -> None:
-        """Put a replica on one more broker."""
+        """Add a replica on broker `new`."""
         self.placed[where].append(new)
         self._note(where, new)
 
     def remove(self, where: TopicPartition, old: int) -> None:
-        """Take the replica off a broker."""
+        """Remove the replica on broker `old`."""
         self.placed[where].remove(old)
         self._forget(where, old)
 
     def best(self, where: TopicPartition, others: Sequence[int]) -> int:
-        """Choose the broker for a replica beside `others`: another rack, then the least load.
+        """Choose a broker for a replica besides `others`: another rack, then the least load.
 
-        Raise PlanRefused if every broker that may get replicas has one.
+        Raise PlanRefused if every allowed broker has a replica of the partition.
         """
         free = [each for each in self.loads if each not in self.placed[where]]
         if not free:

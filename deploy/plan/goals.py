@@ -111,7 +111,7 @@ def _least_needed(draft: Draft, where: TopicPartition) -> int:
 
 
 def _move_one(draft: Draft, movable: dict[TopicPartition, None]) -> bool:
-    """Move one replica from a full broker to an empty one; False if no move makes it evener."""
+    """Move one replica to a less loaded broker; return False if no move evens out the load."""
     loads = draft.loads
     by_load = sorted(loads, key=lambda one: (loads[one], one))
     tolerated = max(EMPTY_REPLICA_BYTES, int(sum(loads.values()) / len(loads) * TOLERATED))

@@ -1,4 +1,4 @@
-"""A plan as a file: what Kafka's reassign-partitions reads, with the way back beside it. Pure."""
+"""A plan as a file: JSON for Kafka's reassign-partitions, and the former replicas. Pure."""
 
 import json
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ OPTION: Final = "FILE"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Replicas before and after, of the partitions that change, in one cluster."""
+    """The replicas before and after, for each partition of a cluster that changes."""
 
     cluster_id: str
     goal: str
@@ -22,7 +22,7 @@ class Plan:
     after: Placement
 
     def text(self) -> str:
-        """Return the plan as JSON; `partitions` is what Kafka's tool reads."""
+        """Return the plan as JSON; Kafka's tool reads the field `partitions`."""
         parts = {
             **json.loads(to_json(self.after)),
             "before": json.loads(to_json(self.before))["partitions"],

@@ -1,4 +1,4 @@
-"""Tells in words and tables what a plan changes and costs. Pure."""
+"""Describes the changes and the cost of a plan in words and tables. Pure."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,7 +10,7 @@ from .cluster import Cluster, Draft
 from .plan_file import Plan
 
 MOST_ROWS: Final = 40
-"""Partitions that are listed; the file has all of them."""
+"""The most partitions that are listed; the file has all of them."""
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 

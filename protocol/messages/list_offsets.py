@@ -47,7 +47,7 @@ class ListOffsetsRequest:
 
 
 def request_of_ends(topics: Mapping[str, Iterable[int]]) -> ListOffsetsRequest:
-    """Make the request of a consumer for the high watermarks of these partitions."""
+    """Make a consumer's request for the high watermarks of these partitions."""
     return ListOffsetsRequest(
         topics=[
             ListOffsetsTopic(

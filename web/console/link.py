@@ -42,7 +42,7 @@ LONGEST_MS: Final = 10_000
 FAILED_MS: Final = 1_000
 """The most milliseconds for which an error is used again; the next request is then sent."""
 CLOSE_S: Final = 10
-"""The most seconds that `Link.close` waits for what is still being closed."""
+"""The most seconds that `Link.close` waits for clients to close."""
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ async def reached(settings: Mapping[str, str], runtime: Runtime) -> Admin:
 
 
 class Link:
-    """Holds the one admin of the console, and closes the clients that single requests start."""
+    """Holds the console's one admin client, and closes the clients of single requests."""
 
     def __init__(
         self, runtime: Runtime, settings: Mapping[str, str], reach: Reach = reached

@@ -14,10 +14,10 @@ MOST_NAMED: Final = 5
 
 @dataclass(slots=True)
 class Election:
-    """All that went from one leader to another between the same two looks."""
+    """The partitions whose leadership went from one broker to another between two looks."""
 
     looked_ms: int
-    """When the leader before was seen last, in ms since the epoch."""
+    """The last time when the former leader was seen, in ms since the epoch."""
     seen_ms: int
     before: int
     """The broker that led, or the controller that was active; -1 if there was none."""
@@ -35,7 +35,7 @@ class ElectionsView:
     """The elections that were seen, newest first."""
 
     since_ms: int
-    """When the console looked at the cluster for the first time, in ms since the epoch."""
+    """The time of the console's first look at the cluster, in ms since the epoch."""
     rows: tuple[Election, ...]
 
 
@@ -48,7 +48,7 @@ class Elections:
         self._rows: deque[Election] = deque(maxlen=MOST_ELECTIONS)
 
     def on_sight(self, sight: Sight) -> None:
-        """Note what was elected since the last look; a look that is not newer says nothing."""
+        """Note the elections since the last look; a look that is not newer is ignored."""
         last = self._last
         if last is not None and sight.at_ms <= last.at_ms:
             return
@@ -73,7 +73,7 @@ class Elections:
             self._rows.appendleft(Election(last.at_ms, sight.at_ms, *pair, after.leader_epoch))
 
     def view(self) -> ElectionsView:
-        """Return what was seen so far."""
+        """Return the elections seen so far."""
         return ElectionsView(self._first_ms or 0, tuple(self._rows))
 
 
