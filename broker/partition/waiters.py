@@ -1,6 +1,6 @@
 """The waiters of a partition: producers that wait for a commit, and fetches that wait for data.
 
-Owns the queues of waiters. The leader decides whether enough replicas have a commit (min ISR); the
+Owns the queues of waiters. `LeaderReplica` decides whether enough replicas (min ISR) hold an append; the
 result of each append is in its `Appended`.
 """
 

@@ -80,7 +80,7 @@ class StableEnd:
         self._unflushed = 0
 
     def _recover(self, text: str, what: object, error: StorageError) -> None:
-        """Log a failure, and use a new `Files`, because the old one refuses everything after it."""
+        """Log a failure, and use a new `Files`, because the old one is unusable after it."""
         log.warning(text, what, error)
         self._files = Files(self._files.fs, self._files.root)
 
