@@ -1,7 +1,7 @@
 """The waiters of a partition: producers that wait for a commit, and fetches that wait for data.
 
-Owns the queues of waiters. `LeaderReplica` decides whether enough replicas (min ISR) hold an append; the
-result of each append is in its `Appended`.
+Owns the queues of waiters. `LeaderReplica` decides whether enough replicas (min ISR) hold a
+batch; the result of each append is in its `Appended`.
 """
 
 from collections import deque
