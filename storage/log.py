@@ -160,16 +160,16 @@ class Log:
 
     # Appending.
 
-    def append(self, batches: Sequence[Batch], *, are_observed: bool = False) -> None:
+    def append(self, batches: Sequence[Batch], *, are_observed: bool = False) -> int:
         """Append batches that carry their offsets and epochs, in order, in one write per segment.
 
         The headers must describe the buffers: code that stamps a buffer sets its header too.
         `are_observed` is True if `producers` recorded the batches, except markers, when they were
-        staged. If LogDirectoryFailed is raised, the segment that was being written has none of the
-        batches.
+        staged. Return the bytes of the batches. If LogDirectoryFailed is raised, the segment that
+        was being written has none of the batches.
         """
         if not batches:
-            return
+            return 0
         if self.files.failure is not None:
             raise self.files.failure
         first, epoch_file = batches[0][0], self._epoch_file
@@ -186,9 +186,11 @@ class Log:
             segment = self._roll(_base_for(first, self.log_end_offset))
         if segment.indexes is None:
             load_or_start_indexes(segment)
-        start = 0
+        start = size = 0
         while True:
+            size -= segment.size
             end = segment.append(batches, start, self._limits)
+            size += segment.size
             self.log_end_offset = segment.next_offset
             # Before a roll: its snapshot must cover everything below it.
             appended = batches if end - start == len(batches) else batches[start:end]
@@ -196,7 +198,7 @@ class Log:
             if end == len(batches):
                 if self.log_end_offset - durability.flushed_offset >= self.config.flush_messages:
                     self._flush_is_due()
-                return
+                return size
             start = end
             segment = self._roll(_base_for(batches[start][0], segment.next_offset))
 

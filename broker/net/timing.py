@@ -132,6 +132,8 @@ class Stopwatch:
     def end(self, started: int, waiting: int) -> bool:
         """Take the time at an event's end; True once all requests that are timed are answered."""
         now_us = self._times.now_us()
+        if not waiting and self._ended_us is None:
+            return self._end_at_once(now_us - self._began_us, started - self._started)
         decoded, self._decoded = self._decoded, []
         came = Counter({PRODUCE: started - self._started - len(decoded)})
         came.update(name for name, _, _ in decoded)
@@ -157,6 +159,14 @@ class Stopwatch:
             times.total.record(now_us - self._began_us, ours)
             times.remote.record(now_us - self._ended_us, ours)
         return not self._ours
+
+    def _end_at_once(self, took_us: int, count: int) -> bool:
+        """Note that all `count` requests of the event are answered, as mostly."""
+        for name, _, _ in self._decoded:
+            self._times.of(name).total.record(took_us)
+        if repeated := count - len(self._decoded):
+            self._times.of(PRODUCE).total.record(took_us, repeated)
+        return True
 
 
 class Meter:

@@ -173,14 +173,14 @@ class Partition:
         staging.batches = None
         staging.answers = NO_ANSWERS
         try:
-            self.log.append(batches, are_observed=True)
+            size = self.log.append(batches, are_observed=True)
         except StorageError as error:
             for appended in answers:
                 appended.error = ErrorCode.KAFKA_STORAGE_ERROR
             self.on_storage_error(error)
             return
         if self.traffic is not None and len(batches) > 1:
-            self.traffic.on_more(batches)
+            self.traffic.on_more(batches, size)
         leader = self.leader
         if leader is not None:
             effects = leader.on_appended(self.log.log_end_offset, self.host.monotonic_ms())

@@ -50,15 +50,15 @@ class TopicTraffic:
         self.failed_fetch_requests = 0
         """Partitions for which a fetch got an error, other than that another broker leads."""
 
-    def on_more(self, batches: Sequence[tuple[BatchHeader, memoryview]]) -> None:
+    def on_more(self, batches: Sequence[tuple[BatchHeader, memoryview]], size: int) -> None:
         """Count the batches of one write without the first, which `Staging` has counted.
 
-        One after the other they would cost three times as much. Between their offsets are no gaps.
+        All together have `size` bytes, and between their offsets are no gaps.
         """
         first, last = batches[0][0], batches[-1][0]
         self.produce_requests += len(batches) - 1
         self.messages_in += last.next_offset - first.next_offset
-        self.bytes_in += sum([header.size for header, _ in batches]) - first.size
+        self.bytes_in += size - first.size
 
     def on_refused(self, unfit_bytes: int) -> None:
         """Count a refused batch; `unfit_bytes` is its size if a check of it failed, else 0."""
