@@ -94,9 +94,12 @@ class _Examination:
 
     async def whole(self, found: Examined, entry: Probe) -> Examined:
         """Ask everything; `entry` is the bootstrap address that answered."""
+        brokers = await self._brokers(entry)
+        if not any(one.is_reachable for one in brokers.values()):
+            # Every other question goes to an address that a broker advertises.
+            return replace(found, brokers=brokers)
         groups = GroupLooks(self._runtime, self._admin, self._steps)
         await groups.first()
-        brokers = await self._brokers(entry)
         partitions, moving, throttled = await self._partitions(brokers)
         transactions = await self._transactions(partitions)
         controllers = await self._controllers(found.controllers)

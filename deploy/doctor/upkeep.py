@@ -27,9 +27,8 @@ def broker_findings(found: Examined) -> Iterator[Finding]:
                 Severity.ERROR,
                 f"broker {node_id} at {broker.address}",
                 "it is registered but fenced: the controllers do not hear from it",
-                "Start it, or read its log; if it never comes back, move its replicas away and "
-                "unregister it.",
-                ("cluster unregister", "--id", str(node_id)),
+                "Start it, or read its log; if it never comes back, drain it and unregister it.",
+                ("plan drain", "--brokers", str(node_id)),
             )
         yield from _disks(broker)
 
@@ -81,11 +80,10 @@ def controller_findings(found: Examined) -> Iterator[Finding]:
                 one.cause,
                 "Start it, or correct the address to that of the controller's listener.",
             )
-    entry = found.entry
     is_known = all(one.is_supported for one in found.skipped if one.what == "controllers")
     if controllers.quorum is not None:
         yield from _voters(controllers.quorum)
-    elif is_known and (entry is not None or controllers.probes):
+    elif is_known and controllers.why:
         yield Finding(
             "no-controller",
             Severity.ERROR,

@@ -5,13 +5,17 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+import pytest
+
 from minikafka import TopicPartition
-from minikafka.aio import Consumer
+from minikafka.aio import Admin, Consumer
 from minikafka.client.config import AdminConfig, configured
+from minikafka.client.errors import AdminError
 from minikafka.client.net.address import Address
 from minikafka.deploy.doctor.diagnosis import diagnose
 from minikafka.deploy.doctor.examining import examine
 from minikafka.deploy.doctor.findings import Finding, Severity, is_well
+from minikafka.protocol.errors import ApiError, ErrorCode
 from tests.simulation.cluster import CONTROLLER_PORT
 from tests.simulation.stage import Stage, staged
 
@@ -103,6 +107,18 @@ async def test_advertised_addresses_that_clients_cannot_use(stage: Stage) -> Non
         assert {one.kind for one in found if one.severity is not Severity.NOTE} == {kind}
 
 
+@staged(brokers=1, controllers=3, broker={"advertised.listeners": "PLAINTEXT://away:9092"})
+async def test_nothing_else_is_asked_where_no_broker_can_be_reached(stage: Stage) -> None:
+    began = stage.now
+    found, *notes = await examined(stage, "broker-1:9092")
+    assert found.kind == "unreachable-advertised"
+    assert "tells clients this address" in found.what
+    assert [(one.kind, one.where, one.severity) for one in notes] == [
+        ("not-examined", "brokers", Severity.NOTE)
+    ]
+    assert stage.now - began < 5
+
+
 # -- brokers, replicas, disks
 
 
@@ -112,7 +128,7 @@ async def test_a_dead_broker_and_the_replicas_that_wait_for_it(stage: Stage) -> 
     stage.kill(3)
     await stage.until(lambda: stage.is_fenced(3), "broker 3 is fenced")
     found = await examined(stage, "broker-1:9092")
-    assert "cluster unregister" in only(found, "fenced-broker").command
+    assert only(found, "fenced-broker").command == ("plan drain", "--brokers", "3")
     behind = [one for one in found if one.kind == "under-replicated"]
     assert [one.where for one in behind] == ["orders-0", "orders-1", "orders-2"]
     assert "2 of 3 replicas are in sync; broker 3 is fenced" in behind[0].what
@@ -323,6 +339,15 @@ async def test_a_transaction_that_holds_readers(stage: Stage) -> None:
     assert (one.kind, one.where) == ("open-transaction", "orders-0")
     assert "the transaction of books is open for 5 min" in one.what
     assert "readers of committed records stop at 1" in one.what
+
+    async def forgotten(admin: object, names: list[str]) -> None:
+        raise AdminError({names[0]: ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Admin, "describe_transactions", forgotten)
+        (one,) = await examined(stage)
+    assert (one.kind, one.where) == ("hanging-transaction", "orders-0")
+    assert one.command[-2:] == ("--start-offset", "1")
 
 
 @house()
