@@ -31,11 +31,11 @@ INSIDE = "MINIKAFKA_CHAOS_INSIDE"
 ALONE = ("unshare", "-n", "-m", "-p", "--fork", "--kill-child", "--mount-proc")
 DOCS = Path(__file__).parents[2] / "docs" / "chaos.md"
 CANNOT_RUN = 77
-"""Exit code where the machine lacks what is needed; why is on standard output."""
+"""The exit code if the machine lacks something needed; standard output says what."""
 
 
 def run_all(faults: list[Fault], kept: Path | None) -> tuple[list[Result], dict[str, str]]:
-    """Run them one after the other; returns results, and why others were skipped."""
+    """Run faults one after the other; return the results, and why others were skipped."""
     network = Network()
     connect_hosts(network)
     results: list[Result] = []
@@ -76,7 +76,7 @@ def _say(result: Result) -> None:
 
 
 def run_inside(faults: list[Fault], out: Path, kept: Path | None, docs: bool) -> bool:
-    """Run, write the results file and the page; were all promises kept?"""
+    """Run the faults, write the results file and the page; return whether all guarantees held."""
     here = machine()
     results, skipped = run_all(faults, kept)
     found: dict[str, Any] = {

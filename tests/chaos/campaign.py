@@ -1,4 +1,4 @@
-"""One fault against one cluster under load: do it, take it back, and judge what clients saw.
+"""One fault in one cluster under load: it is done and undone, and the clients' history checked.
 
 load runs -> damage -> a client is killed -> healed -> in sync again, every writer goes on
 -> writers settle -> readers read to the end -> cluster stops -> replicas and history compared
@@ -25,7 +25,7 @@ from .network import Network
 WARM_UP_RECORDS = 200
 CALM_SECONDS = 1.0
 PROGRESS_RECORDS = 50
-"""What every writer has to get acknowledged after the fault, within a minute."""
+"""The records that every writer must get acknowledged within a minute after the fault."""
 
 
 @dataclass
@@ -89,7 +89,7 @@ def run_fault(fault: Fault, network: Network, directory: Path) -> Result:
 
 
 def _suffer(fault: Fault, lab: Lab, crew: Crew) -> int:
-    """Do the damage and take it back; the time when the last of it was over."""
+    """Do the damage and undo it; return the time when all of it was undone."""
     for _ in fault.damage(lab):
         time.sleep(fault.seconds / 2)
         crew.crash_one()
@@ -98,7 +98,7 @@ def _suffer(fault: Fault, lab: Lab, crew: Crew) -> int:
 
 
 def _recover(lab: Lab, crew: Crew, result: Result) -> None:
-    """Whatever happened, a healed cluster gets well by itself."""
+    """Wait until the cluster, without the fault, has recovered by itself."""
     died = [d.name for d in lab.daemons if not d.is_running]
     if died:
         result.problems.append(f"ended by itself: {', '.join(died)}")
@@ -108,7 +108,7 @@ def _recover(lab: Lab, crew: Crew, result: Result) -> None:
 
 
 def _finish(lab: Lab, crew: Crew, result: Result, *, wait_for_readers: bool) -> History:
-    """Let everything settle, and read all there is."""
+    """Let all clients finish, and read all records."""
     result.problems += crew.stop_writers()
     final, ends = _read_all(lab.bootstrap)
     if wait_for_readers:
@@ -121,7 +121,7 @@ def _finish(lab: Lab, crew: Crew, result: Result, *, wait_for_readers: bool) -> 
 
 
 def _read_all(bootstrap: str) -> tuple[list[Reading], dict[int, int]]:
-    """Every record of every partition, and where each ends."""
+    """Return every record of every partition, and the end offsets."""
     places = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
     readings = {partition: Reading("final", partition, 0) for partition in range(PARTITIONS)}
     with Consumer(bootstrap, auto_offset_reset="none") as consumer:
@@ -137,7 +137,7 @@ def _read_all(bootstrap: str) -> tuple[list[Reading], dict[int, int]]:
 
 
 def _divergence(lab: Lab) -> list[str]:
-    """Replicas that were in sync hold the same bytes."""
+    """Return the differences between logs of replicas that were in sync."""
     different: list[str] = []
     for partition in range(PARTITIONS):
         first, *others = (lab.log_bytes(broker, partition) for broker in lab.brokers)

@@ -1,4 +1,4 @@
-"""Compare a history with the promise: what was acknowledged is read, once, in order, by everyone.
+"""Checks a history: every acknowledged record is read, once and in order, by every reader.
 
 The checks are those of jepsen.tests.kafka that mean something without transactions, each in time
 linear in the history (but for one sort). Offsets of a partition have no holes here, so a reader
@@ -47,7 +47,7 @@ Place = tuple[int, int]
 
 @dataclass
 class Findings:
-    """What is wrong with a history: how often, and some examples of each kind."""
+    """The errors found in a history: their number, and some examples, by kind."""
 
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ANOMALIES, 0))
     examples: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -118,7 +118,7 @@ def _reads(history: History) -> Iterator[tuple[Place, int, str]]:
 def _check_values(
     history: History, final: dict[Place, int], findings: Findings
 ) -> dict[Place, int]:
-    """Every place has one value, every value one place; returns what was read where."""
+    """Check that every offset has one value and every value one offset; return the values read."""
     sent = {send.value: send for send in history.sends}
     seen: dict[Place, int] = {}
     place_of: dict[int, Place] = {}
@@ -147,7 +147,7 @@ def _check_values(
 def _check_acknowledged(
     history: History, seen: dict[Place, int], final: dict[Place, int], findings: Findings
 ) -> None:
-    """Every acknowledged send was read where it was said to be."""
+    """Check that every acknowledged send was read at its acknowledged offset."""
     ends: defaultdict[int, int] = defaultdict(int)
     for partition, offset in seen:
         ends[partition] = max(ends[partition], offset + 1)
@@ -167,7 +167,7 @@ def _check_acknowledged(
 
 
 def _check_send_order(partition: int, sends: list[Send], findings: Findings) -> None:
-    """Acknowledged offsets of one writer grow with its sends."""
+    """Check that acknowledged offsets of a writer grow in the order of its sends."""
     newest: dict[str, Send] = {}
     for send in sends:
         if send.outcome is not Outcome.OK:
@@ -180,7 +180,7 @@ def _check_send_order(partition: int, sends: list[Send], findings: Findings) -> 
 
 
 def _check_real_time(partition: int, sends: list[Send], findings: Findings) -> None:
-    """Who sends after another was acknowledged comes after it in the log."""
+    """Check that a send that began after another's acknowledgement has a higher offset."""
     done = [send for send in sends if send.outcome is Outcome.OK]
     events = [(send.ended_ns, 1, n) for n, send in enumerate(done)]
     events += [(send.began_ns, 0, n) for n, send in enumerate(done)]
@@ -198,7 +198,7 @@ def _check_real_time(partition: int, sends: list[Send], findings: Findings) -> N
 
 
 def _check_poll_order(reading: Reading, seen: dict[Place, int], findings: Findings) -> None:
-    """A reader is given every offset from its start on, each once."""
+    """Check that a reader gets every offset from its start on, each once."""
     due = reading.start
     for offset, _ in reading.records:
         who = f"{reading.reader} was given {offset} of {reading.partition}, {due} was due"

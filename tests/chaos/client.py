@@ -23,7 +23,7 @@ from minikafka.protocol.errors import ErrorCode
 TOPIC = "chaos"
 PARTITIONS = 4
 BURST_SECONDS = 0.02
-"""Between bursts of one record for every partition."""
+"""Seconds between bursts of one record for every partition."""
 RECORD_BYTES = 100
 TOO_LARGE_BYTES = 120_000
 MAX_MESSAGE_BYTES = 100_000
@@ -138,7 +138,7 @@ def _patiently(make: Callable[[], Producer]) -> Producer | None:
 
 
 class Ends:
-    """Where to read up to: unknown until standard input says so."""
+    """The end offsets for a reader, unknown until they come on standard input."""
 
     def __init__(self) -> None:
         self._ends: dict[int, int] | None = None
@@ -219,7 +219,7 @@ def read_with_librdkafka(name: str, journal: Journal, bootstrap: str) -> None:
 
 
 def main() -> None:
-    """Be the client that the command line names."""
+    """Run the client that the command line names."""
     role, kind, name, history, bootstrap, *rest = sys.argv[1:]
     journal = Journal(Path(history))
     if role == "write":

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass
 class Client:
-    """One process and how far its history was looked through."""
+    """One process, and the position up to which its history was read."""
 
     role: str
     kind: str
@@ -64,7 +64,7 @@ class Crew:
             self._launch("read", kind)
 
     def crash_one(self) -> None:
-        """kill -9 of a writer or a reader in turn; a new one takes its place."""
+        """Kill a writer or a reader in turn, and start a new one in its place."""
         turn = next(self._next_victim)
         role, kind = ("write", "read")[turn // len(KINDS)], KINDS[turn % len(KINDS)]
         victim = next(c for c in self.clients if (c.role, c.kind) == (role, kind))
@@ -82,7 +82,7 @@ class Crew:
         )
 
     def stop_writers(self) -> list[str]:
-        """Let writers settle what they sent; names those that did not end well."""
+        """Let writers finish what they sent; return the names of those that failed."""
         writers = self._writers()
         for client in writers:
             assert client.process.stdin is not None
@@ -90,7 +90,7 @@ class Crew:
         return self._end(writers)
 
     def finish_readers(self, ends: dict[int, int]) -> list[str]:
-        """Let readers read up to these offsets; names those that did not end well."""
+        """Let readers read up to these offsets; return the names of those that failed."""
         text = " ".join(f"{partition}:{end}" for partition, end in ends.items()) + "\n"
         readers = list(self.clients)
         for client in readers:

@@ -14,7 +14,7 @@ WITHOUT_FLUSHING = 2
 
 
 class SmallDisk:
-    """Memory with a size: what does not fit is refused with ENOSPC."""
+    """A file system in memory with a limited size: writes beyond it fail with ENOSPC."""
 
     def __init__(self, where: Path, size: str = "64m") -> None:
         where.mkdir(parents=True)
@@ -38,7 +38,7 @@ class SmallDisk:
         self._ballast.unlink()
 
     def close(self) -> None:
-        """Take it away; whoever still uses it may go on until it ends."""
+        """Unmount the disk; processes that still use it may go on until they end."""
         run("umount", "-l", str(self.where))
 
 

@@ -22,7 +22,8 @@ SLOW_LINK = "2mbit"
 SLOW_SYNC_MS = 500
 CLOCK_JUMP_S = 3600.0
 FLUSH_OFTEN = {"flush.messages": "20"}
-"""Else a sync is rare, and one that fails would not be noticed within the fault."""
+"""Settings for frequent syncs, because otherwise a failing sync might not happen during the fault.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Fault:
     seconds: float = 6.0
     keeps_going: bool = True
     is_promised: bool = True
-    """False: loss is allowed, and expected: it shows that the damage is real."""
+    """True if no loss is allowed. If False, loss is expected, and shows that the damage is real."""
     needs: tuple[str, ...] = ()
     hardware: Hardware = field(default_factory=Hardware)
 
@@ -44,7 +45,7 @@ FAULTS: dict[str, Fault] = {}
 
 
 def fault(what: str, **how: object) -> Callable[[Damage], Damage]:
-    """Enter a generator into the table, under its own name."""
+    """Decorator that enters a generator into the table of faults, under its own name."""
 
     def enter(damage: Damage) -> Damage:
         name = damage.__name__.replace("_", "-")
@@ -233,7 +234,7 @@ def _restart(lab: Lab, daemon: Daemon) -> None:
 
 
 def _lose_power(lab: Lab, *daemons: Daemon) -> Iterator[None]:
-    """All writers are dead before the disk goes: see faults of disks.py."""
+    """Kill these daemons, then let their disks lose unsynced data (see disks.py)."""
     for daemon in daemons:
         daemon.signal(signal.SIGKILL)
     for daemon in daemons:

@@ -1,4 +1,4 @@
-"""What clients did and were told: the lines their processes write, and the history made of them.
+"""The lines that client processes write about requests and answers, and the history made of them.
 
 Jepsen's shape for Kafka: every value is a unique integer, an operation is a send or a poll, and a
 send ends ok, failed, or unknown. A line is written before its send is, so a client that is killed
@@ -29,7 +29,7 @@ class Outcome(Enum):
 
 @dataclass(slots=True)
 class Send:
-    """One value on its way into one partition."""
+    """One value that was sent to one partition."""
 
     writer: str
     partition: int
@@ -42,7 +42,7 @@ class Send:
 
 @dataclass(slots=True)
 class Reading:
-    """What one reader was given of one partition since it last chose a position."""
+    """The records that a reader got from a partition since it last chose a position."""
 
     reader: str
     partition: int
@@ -53,7 +53,7 @@ class Reading:
 
 @dataclass(slots=True)
 class History:
-    """All that the clients of a run did."""
+    """The sends and reads of all clients of a run."""
 
     sends: list[Send] = field(default_factory=list)
     """Per writer in the order in which it sent."""

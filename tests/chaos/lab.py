@@ -1,4 +1,4 @@
-"""A cluster in a network of its own: every daemon a host, and every host with a disk to break.
+"""A cluster in a network of its own: every daemon has a host, and every host a disk.
 
     with Lab(directory, network, Hardware(disk="small", shim=True)) as lab:
         lab.start()
@@ -29,7 +29,7 @@ BROKER_PORT, CONTROLLER_PORT = 9092, 9093
 
 @dataclass(frozen=True)
 class Hardware:
-    """What the nodes of a lab are made of."""
+    """The disks of a lab's nodes, their shim, and the settings of brokers and topics."""
 
     disk: Literal["plain", "small", "loop"] = "plain"
     shim: bool = False
@@ -149,7 +149,7 @@ class Lab:
             daemon.start()
 
     def log_bytes(self, broker: Daemon, partition: int) -> bytes:
-        """All segments of a partition on one broker, end to end."""
+        """Return all segments of a partition on one broker, concatenated."""
         segments = sorted((broker.data / f"{TOPIC}-{partition}").glob("*.log"))
         return b"".join(segment.read_bytes() for segment in segments)
 

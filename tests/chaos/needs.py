@@ -1,4 +1,4 @@
-"""What this suite needs of the machine, and which of it is missing. Installs nothing."""
+"""The programs and rights that this suite needs, and which are missing. Installs nothing."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ SHIM = ("cc",)
 
 
 def missing(needs: tuple[str, ...] = ()) -> list[str]:
-    """Say what is not there, of what everything needs and of `needs`; empty: all is."""
+    """Return what is missing of `needs` and of the needs of all faults; empty if nothing is."""
     found = [] if os.geteuid() == 0 else ["root"]
     for need in (*EVERYWHERE, *needs):
         is_there = Path(need).exists() if need.startswith("/") else shutil.which(need) is not None

@@ -64,11 +64,11 @@ class Network:
             self._point(other, name, self._hardware(number))
 
     def enter(self, name: str) -> tuple[str, ...]:
-        """What a command has to be prefixed with to run on that host."""
+        """Return the prefix that makes a command run on that host."""
         return ("nsenter", f"--net=/run/netns/{name}", "--")
 
     def cut(self, source: str, target: str) -> None:
-        """Lose everything from one host to another from now on; the other way it flows."""
+        """Lose everything from one host to another; the other direction is not changed."""
         self._cuts[source, target] = None
         self._point(source, target, _NOWHERE)
 

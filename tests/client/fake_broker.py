@@ -74,7 +74,7 @@ class FakePartition:
     producers: dict[int, ProducerEntry] = field(default_factory=dict)
     aborted: list[tuple[int, int]] = field(default_factory=list)
     nearer: int = -1
-    """The replica that the leader sends a reader to while it has nothing new."""
+    """The replica to which the leader refers a reader that has nothing new to read."""
 
     def append(self, batch: bytearray) -> int:
         header = read_header(batch)
@@ -112,7 +112,7 @@ class FakePartition:
         return ErrorCode.NONE, base
 
     def truncate_to(self, offset: int) -> None:
-        """What an unclean election does; producers' state goes with it."""
+        """Cut the log and the producers' state as an unclean election does."""
         self.batches = [b for b in self.batches if read_header(b).last_offset < offset]
         self.log_end_offset = (
             read_header(self.batches[-1]).last_offset + 1 if self.batches else self.log_start_offset
@@ -217,7 +217,7 @@ class FakeCluster:
         self.changed = asyncio.Event()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait; the condition is looked at again whenever a request was carried out."""
+        """Wait until the condition is true; it is checked after each request."""
         while not condition():
             await self.carried_out.wait()
 

@@ -1,6 +1,6 @@
 """A group coordinator for the fake cluster: one group, kept by one broker that tests may change.
 
-A model: a rebalance is over as soon as every member has joined; nobody is thrown out by time.
+A model: a rebalance ends as soon as every member has joined, and sessions never time out.
 """
 
 import asyncio
@@ -193,7 +193,7 @@ class FakeGroup:
         return of.OffsetFetchResponse(groups=[group_answer])
 
     def _fetch_old(self, request: of.OffsetFetchRequest) -> Any:
-        """As brokers answered before groups were asked for in batches."""
+        """Answer in the versions before requests for several groups."""
         topics = []
         for asked in request.topics or []:
             answers = [

@@ -1,4 +1,4 @@
-"""What the nodes of a fake cluster ask clients to push, and what they were pushed (KIP-714)."""
+"""The metrics that a fake cluster's nodes ask clients for, and those that they got (KIP-714)."""
 
 from dataclasses import dataclass, field
 

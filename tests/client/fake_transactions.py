@@ -1,4 +1,4 @@
-"""A transaction coordinator, and a group's, for the fake cluster; one for all nodes.
+"""A transaction coordinator and a group coordinator for all nodes of the fake cluster.
 
 A model: state changes at once, markers are "written" by deciding which batches count.
 """
@@ -38,7 +38,7 @@ class FakeTransaction:
 
 
 class FakeCoordinator:
-    """What the nodes of one cluster know of transactions."""
+    """The state of transactions in one fake cluster."""
 
     def __init__(self, cluster: FakeCluster, version: int) -> None:
         self.cluster = cluster
@@ -46,7 +46,7 @@ class FakeCoordinator:
         self.transactions: dict[str, FakeTransaction] = {}
         self.committed: dict[tuple[str, TopicPartition], int] = {}
         self.decided: dict[tuple[TopicPartition, int], bool] = {}
-        """By partition and base offset: does the batch count?"""
+        """By partition and base offset: True if the batch is committed."""
 
     def visible(self, topic: str) -> list[bytes | None]:
         """What read_committed would see."""

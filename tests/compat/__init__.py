@@ -1,1 +1,1 @@
-"""Foreign clients against real brokers, and an observer of what they ask (`make compat`)."""
+"""Other clients against real brokers, and an observer of their requests (`make compat`)."""

@@ -1,4 +1,4 @@
-"""Agents: processes that use one client library each, and do what tests tell them.
+"""Agents: processes that use one client library each, and carry out commands of the tests.
 
 A test says {"op": "produce", ...} on the agent's standard input and gets one line of JSON back;
 what happens by itself in between (an assignment, records) comes as lines with "event". So the same
@@ -24,7 +24,7 @@ REPLY_WITHIN_S = 40.0
 
 
 class Refused(Exception):
-    """What the client library raised, in the words of the protocol where it has them."""
+    """The error of the client library, with the protocol's name of the error if it has one."""
 
     def __init__(self, client: str, op: str, error: Mapping[str, Any]) -> None:
         super().__init__(f"{client}: {op}: {error['name']} ({error['code']}): {error['text']}")
@@ -107,14 +107,14 @@ class Agent:
         return self.answer(op)
 
     def produce(self, topic: str, records: Iterable[Record], **settings: Any) -> list[list[int]]:
-        """Produce, and give partition and offset of each record."""
+        """Produce records, and return the partition and offset of each."""
         found: list[list[int]] = self.ask(
             "produce", topic=topic, records=[one.as_json() for one in records], **settings
         )
         return found
 
     def consume(self, topic: str, count: int, **settings: Any) -> list[Record]:
-        """Read a topic from its beginning until so many records are there."""
+        """Read a topic from its beginning until `count` records have come."""
         return [record_of(one) for one in self.ask("consume", topic=topic, count=count, **settings)]
 
     def events(self, kind: str) -> list[dict[str, Any]]:

@@ -60,7 +60,7 @@ LACKS: Final[dict[str, frozenset[str]]] = {
     ),
     "minikafka": frozenset(),
 }
-"""What a client cannot be asked for: it has no such thing."""
+"""The features that a client does not have."""
 
 
 def having(feature: str) -> list[str]:
@@ -69,7 +69,7 @@ def having(feature: str) -> list[str]:
 
 
 def needs(*keys: ApiKey) -> pytest.MarkDecorator:
-    """Skip where the broker does not speak these APIs."""
+    """Skip the test if the broker does not have these APIs."""
     missing = [key.name for key in keys if key not in SPOKEN]
     return pytest.mark.skipif(bool(missing), reason=f"not spoken: {', '.join(missing)}")
 

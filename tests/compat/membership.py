@@ -1,4 +1,4 @@
-"""What members of a group tell: what each owns now, and what it has received."""
+"""The partitions that members of a group own, and the records that they have received."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,13 +16,13 @@ def all_places(topic: str, partitions: int) -> list[Place]:
 
 
 def owned(member: Agent) -> list[Place]:
-    """Give what it was last told to own."""
+    """Return the partitions that the member was last assigned."""
     told = member.events("assigned")
     return [(topic, partition) for topic, partition in told[-1]["places"]] if told else []
 
 
 def received(member: Agent) -> list[tuple[int, int, bytes | None]]:
-    """Give partition, offset and value of everything it was handed."""
+    """Return partition, offset and value of every record that the member has received."""
     return [
         (found["p"], found["o"], record_of(found).value)
         for event in member.events("records")
@@ -54,7 +54,7 @@ def until_shared(members: Sequence[Agent], places: list[Place]) -> None:
 
 
 def until_received(members: Sequence[Agent], values: Sequence[bytes]) -> None:
-    """Wait until each of these values was handed to somebody; none twice."""
+    """Wait until each of these values was received by a member, none twice."""
     expected = sorted(values)
 
     def found() -> list[bytes]:

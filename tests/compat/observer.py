@@ -1,4 +1,4 @@
-"""What clients say to a broker, seen on the way: which API in which version, in which test.
+"""Observes the requests on their way to a broker: which API, in which version, in which test.
 
     client -> port of the observer -> port of the broker        (bytes pass untouched)
                      |
@@ -33,7 +33,7 @@ class Test(NamedTuple):
 
 @dataclass
 class Observations:
-    """Requests by test; of those that failed, nothing is kept."""
+    """The requests by test; those of failed tests are dropped."""
 
     running: Test | None = None
     clients: dict[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Observations:
         counts[api_key, version] = counts.get((api_key, version), 0) + 1
 
     def save(self, path: Path) -> None:
-        """Write what the tests that passed have shown."""
+        """Write the requests seen in tests that passed."""
         rows = [
             {"test": test.name, "client": test.client, "requests": sorted(counts)}
             for test, counts in self.seen.items()
@@ -68,7 +68,7 @@ class Requests:
         self._skip = 0
 
     def feed(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """Give API key and version of every request that begins in `data`."""
+        """Yield API key and version of every request that begins in `data`."""
         position = 0
         while position < len(data):
             if self._skip:
@@ -196,7 +196,7 @@ class Observer:
         self._servers[port] = server
 
     def refuse(self, port: int) -> None:
-        """Accept nobody any more at a port: its broker is about to be killed."""
+        """Refuse connections at a port, because its broker is about to be killed."""
         self._loop.call_soon_threadsafe(self._servers[port].close)
 
     def hold(self, side: "_Side", is_open: bool) -> None:

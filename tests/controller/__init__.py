@@ -1,1 +1,1 @@
-"""Tests of controller: its decisions without log or clock, its quorum in a lab of voters."""
+"""Tests of controller: its decisions without log or clock, its quorum in a model of voters."""

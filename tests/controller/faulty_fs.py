@@ -1,4 +1,4 @@
-"""The real file system, with a hand on its disk: stop it, count it, break it."""
+"""The real file system, whose operations a test can stop, count and let fail."""
 
 import asyncio
 import errno
@@ -48,7 +48,7 @@ class FaultyDisk(OsFileSystem):
         self.write_error = 0
         self.writes_before_error = 0
         self.writes_first = False
-        """The bytes are there, and the error is reported nevertheless."""
+        """True if the bytes are written although the error is reported."""
         self.sync_error = 0
 
     def open(self, path: str, *, create: bool = False, write: bool = False) -> Any:

@@ -65,12 +65,12 @@ def uuid(*parts: int) -> bytes:
 
 
 class Machine:
-    """One cluster, and every record it ever decided on."""
+    """One cluster, and all records that its decisions have made."""
 
     def __init__(
         self, brokers_up: int = 0, *, unclean: bool = False, elr: bool = False, min_isr: int = 1
     ) -> None:
-        """`elr`: with eligible leaders, as new clusters are."""
+        """`elr` says whether the cluster has eligible leader replicas, as new clusters have."""
         settings = {
             UNCLEAN_ELECTION: "true" if unclean else "false",
             "min.insync.replicas": str(min_isr),
@@ -81,7 +81,7 @@ class Machine:
         self.ends: dict[int, tuple[int, int]] = {}
         """Last epoch and log end offset of each broker's replicas; (0, 0) unless told otherwise."""
         self.are_reporting = True
-        """Do brokers tell at once where the logs of leaderless partitions end?"""
+        """True if brokers report the log ends of leaderless partitions at once."""
         self.log: list[MetadataRecord] = []
         self.live: dict[int, bool] = {}
         self.shutdown_offsets: dict[int, int] = {}
@@ -113,7 +113,7 @@ class Machine:
         self.elect_longest()
 
     def report_to(self, *broker_ids: int, high_watermark: int = -1) -> None:
-        """They tell, and nothing follows from it yet."""
+        """Report log ends without carrying out the elections that follow."""
         electing = [(key, state) for key, state in self.image.partitions() if state.electing]
         for broker_id in broker_ids if electing else ():
             broker = self.broker(broker_id)

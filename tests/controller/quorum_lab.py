@@ -1,4 +1,4 @@
-"""Voters without disks, networks and clocks: the pure machine, and a world that can do it harm.
+"""Voters without disks, networks and clocks: the pure quorum, and a model of its surroundings.
 
 A `Host` does what a node's effects say, one step at a time: a save, a flush and a message are
 each under way until somebody finishes them, and a crash loses what is not finished. After every
@@ -69,7 +69,7 @@ class MemoryLog:
 
 @dataclass
 class Host:
-    """One machine: what is on its disk, and the process that runs, if one does."""
+    """One machine: the contents of its disk, and its process, if one runs."""
 
     lab: "Lab"
     node_id: int
@@ -116,7 +116,7 @@ class Host:
         self.take(self.node.on_started(lab.now_ms))
 
     def crash(self) -> None:
-        """Power: what is not stable is gone, in whole or in part."""
+        """Cut the power: unstable data is lost, in whole or in part."""
         self.node = None
         self.is_leader = False
         kept = self.lab.rng.randint(self.log.stable_offset, len(self.log.entries))
@@ -243,7 +243,7 @@ class Lab:
         self.votes: dict[tuple[int, int], int] = {}
         self.committed: list[Entry] = []
         self.cut: Callable[[int, int], bool] = lambda source, target: False
-        """Is the way from one to the other interrupted?"""
+        """Returns whether messages from one node to another are lost."""
         self.is_quick = True
         """What is sent arrives within the millisecond, unless somebody delivers by hand."""
         self.told: list[str] | None = None
@@ -281,7 +281,7 @@ class Lab:
                 host.take(host.node.on_answered(to, request, body, self.now_ms))
 
     def lose(self, source: int, target: int, kind: str, ticket: int) -> None:
-        """The asker hears nothing, and in the end knows it."""
+        """Lose a request or its answer; the sender notices it in the end."""
         asker, incarnation, to, request = self.asked[ticket]
         host = self.hosts[asker]
         if host.node is not None and host.incarnation == incarnation:

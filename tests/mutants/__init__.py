@@ -1,1 +1,1 @@
-"""Planted bugs: patches of the product that the simulator must catch. The test of the tests."""
+"""Mutants: patches that plant bugs in the product, which the simulator or a test must catch."""

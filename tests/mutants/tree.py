@@ -20,7 +20,7 @@ NAMES_TEST = "Test:"
 
 
 class NotAMutant(Exception):
-    """The patch makes no product that is wrong; says why."""
+    """The patch plants no bug; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,18 @@ class Patch:
 
     @property
     def story(self) -> str:
-        """What the bug is: the lines before the first one of the diff."""
+        """Return the description of the bug: the lines before the diff."""
         words = [line for line in self._head if not line.startswith((NAMES_FAULT, NAMES_TEST))]
         return " ".join(word for word in words if word) or "(no description)"
 
     @property
     def faults(self) -> list[str]:
-        """Of the simulator's, those without which the bug would hardly show: `Fault: name`."""
+        """Return the simulator's faults that the bug needs to show: `Fault: name`."""
         return self._named(NAMES_FAULT)
 
     @property
     def tests(self) -> list[str]:
-        """What must catch it where the simulator cannot: `Test: path::name`, as pytest says it."""
+        """Return the tests that catch the bug if the simulator cannot: `Test: path::name`."""
         return self._named(NAMES_TEST)
 
     def _named(self, what: str) -> list[str]:
@@ -107,7 +107,7 @@ def _sources(tree: Path) -> dict[Path, bytes]:
 
 
 def _is_same(before: bytes | None, after: bytes | None, path: Path) -> bool:
-    """Does the interpreter see the same code? Comments and layout do not count."""
+    """Return whether the code is the same apart from comments and layout."""
     if before == after or before is None or after is None:
         return before == after
     try:

@@ -1,4 +1,4 @@
-"""What a message looks like in a version, by our declarations and by those of others.
+"""The layout of a message in a version, by our declarations and by those of other libraries.
 
 A message is a list of facts (name, type, nullable, tag, default), in the order of the wire; the
 type of a struct is its list of facts. `None` as nullable or default: the oracle does not say.

@@ -1,1 +1,1 @@
-"""Tests of protocol: messages, frames, record batches, and bytes that nobody honest sends."""
+"""Tests of protocol: messages, frames, record batches, and malformed bytes."""

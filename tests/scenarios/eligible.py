@@ -1,4 +1,4 @@
-"""What the stories about eligible leaders and recoveries share."""
+"""Helpers of the scenarios about eligible leaders and recoveries."""
 
 import random
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ MIN_ISR = "min.insync.replicas"
 
 
 class Merciless(random.Random):
-    """Dice that fall as badly as they can: of what was not synced, power takes everything."""
+    """Random numbers by which a power loss takes everything that was not synced."""
 
     def choice(self, seq: Sequence[T]) -> T:  # type: ignore[override]
         return seq[0]
@@ -35,7 +35,7 @@ class Merciless(random.Random):
 
 
 async def without_eligible_leaders(stage: Stage) -> None:
-    """The cluster works as Kafka did before version 4.0."""
+    """Disable eligible leader replicas, as in Kafka before version 4.0."""
     update = FeatureUpdateKey(
         feature=ELIGIBLE_LEADERS, max_version_level=0, upgrade_type=UpgradeType.SAFE_DOWNGRADE
     )
@@ -66,7 +66,7 @@ async def only_the_leader_in_sync(stage: Stage) -> None:
 
 
 def holds(stage: Stage, broker: int, replica: str = "t-0") -> bool:
-    """Is there a directory of this replica on the broker's disk?"""
+    """Return whether the broker's disk has a directory of this replica."""
     data = stage.disk(broker).root.entries["data"]
     assert isinstance(data, DirectoryNode)
     files = data.entries[f"broker-{broker}"]
@@ -75,7 +75,7 @@ def holds(stage: Stage, broker: int, replica: str = "t-0") -> bool:
 
 
 def lose_power(stage: Stage, *brokers: int) -> None:
-    """Power fails, and nothing that was not synced has arrived on these disks."""
+    """Cut the power of these brokers; all data that was not synced is lost."""
     for broker in brokers:
         stage.disk(broker).rng = Merciless()
     stage.power_off(*brokers)

@@ -1,4 +1,4 @@
-"""What scenarios of groups share: a member that speaks raw requests to simulated brokers."""
+"""A group member that sends raw requests to simulated brokers, for scenarios of groups."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -62,7 +62,7 @@ class Member:
             await self.stage.sleep(0.05)
 
     async def coordinator_but(self, other: int) -> int:
-        """The coordinator, once it is not `other` any more."""
+        """Return the coordinator once it is another broker than `other`."""
         deadline = self.stage.now + PATIENCE_S
         while (found := await self.coordinator()) == other:
             assert self.stage.now < deadline, f"broker {other} coordinates the group for ever"
@@ -70,7 +70,7 @@ class Member:
         return found
 
     async def ask(self, request: Any, version: int) -> Any:
-        """The coordinator's answer, from whoever it is by then."""
+        """Return the answer of the broker that is the coordinator by then."""
         deadline = self.stage.now + PATIENCE_S
         while True:
             assert self.stage.now < deadline, f"no answer to {request}"
@@ -112,7 +112,7 @@ class Member:
         }
 
     async def join(self) -> str:
-        """JoinGroup to its end; gives the error's name."""
+        """Join the group; return the error's name."""
         for _ in range(6):
             request = JoinGroupRequest(
                 group_id=self.group,

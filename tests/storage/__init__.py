@@ -1,1 +1,1 @@
-"""Tests of storage over real files, with faults where a test wants one."""
+"""Tests of storage over real files, with faults of the file system."""

@@ -24,9 +24,9 @@ class Fault:
     at: int
     """Number of the call it strikes."""
     error: int | None = None
-    """errno of a failing call; None: the process dies."""
+    """The errno of the failing call; None if the process dies instead."""
     written: float = 0.0
-    """Share of a write that reaches the file before."""
+    """The share of a write that reaches the file before the fault."""
     only: str = ""
     """Count only calls of this kind: write, fdatasync, rename ..."""
     lasts: bool = False
@@ -70,7 +70,7 @@ class FaultyFile(OsFile):
 
 
 class FaultyFs(OsFileSystem):
-    """A file system that strikes once, or never without a `fault`."""
+    """A file system in which `fault` happens once; none without it."""
 
     def __init__(self, fault: Fault | None = None) -> None:
         super().__init__()

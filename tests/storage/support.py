@@ -17,7 +17,7 @@ Made = tuple[BatchHeader, bytearray]
 
 
 class TestRuntime(SystemRuntime):
-    """The machine's files under clocks that stand still."""
+    """The runtime with real files, and clocks that only the test moves."""
 
     __test__ = False
 
@@ -75,7 +75,7 @@ SMALL = {"segment_bytes": 900, "index_interval_bytes": 150}
 async def recovered(
     runtime: TestRuntime, path: Path, *, recovery_point: int = 0, log_start: int = 0
 ) -> Log:
-    """Open without the mark of a clean stop."""
+    """Open a log without the marker of a clean shutdown."""
     return await Log.open(
         runtime,
         str(path / "t-0"),
@@ -103,7 +103,7 @@ def fill(log: Log, count: int, **how: Any) -> list[Made]:
 
 
 def contents(log: Log) -> bytes:
-    """Everything that can be read, from the log's start on."""
+    """Read all batches from the log's start on."""
     found = b""
     offset = log.log_start_offset
     while offset < log.log_end_offset:
@@ -115,7 +115,7 @@ def contents(log: Log) -> bytes:
 
 
 async def read_all(log: Log) -> bytes:
-    """The same, off the loop and in small pieces."""
+    """Do what `contents` does, off the event loop and in small pieces."""
     found = b""
     offset = log.log_start_offset
     while offset < log.log_end_offset:

@@ -1,4 +1,4 @@
-"""What producers were told, and whether the log keeps it: once, in order, at that offset."""
+"""Checks that acknowledged records are in the log: once, in order, at the acknowledged offsets."""
 
 import threading
 import time
@@ -47,7 +47,7 @@ class Writer:
         self._thread.start()
 
     def values(self) -> "list[int]":
-        """Give the next burst of numbers, in time; empty when it is over."""
+        """Wait for the next burst and return its numbers; none when the run is over."""
         if self._stopped.is_set():
             return []
         start = getattr(self, "_start", None)

@@ -1,1 +1,1 @@
-"""Tests of the faces of a cluster in the browser."""
+"""Tests of the web console."""
