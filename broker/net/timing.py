@@ -130,7 +130,7 @@ class Stopwatch:
         self._decoded.append((name, waits, connection.started))
 
     def end(self, started: int, waiting: int) -> bool:
-        """Take the time at an event's end; True once all requests that are timed are answered."""
+        """Take the time at an event's end; return True once all timed requests are answered."""
         now_us = self._times.now_us()
         if not waiting and self._ended_us is None:
             return self._end_at_once(now_us - self._began_us, started - self._started)
@@ -161,7 +161,7 @@ class Stopwatch:
         return not self._ours
 
     def _end_at_once(self, took_us: int, count: int) -> bool:
-        """Note that all `count` requests of the event are answered, as mostly."""
+        """Note that all `count` requests of the event are answered, which is the usual case."""
         for name, _, _ in self._decoded:
             self._times.of(name).total.record(took_us)
         if repeated := count - len(self._decoded):

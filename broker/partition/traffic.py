@@ -51,9 +51,9 @@ class TopicTraffic:
         """Partitions for which a fetch got an error, other than that another broker leads."""
 
     def on_more(self, batches: Sequence[tuple[BatchHeader, memoryview]], size: int) -> None:
-        """Count the batches of one write without the first, which `Staging` has counted.
+        """Count the batches of one write except the first, which `Staging` has counted.
 
-        All together have `size` bytes, and between their offsets are no gaps.
+        All these batches have `size` bytes together, and there are no gaps between their offsets.
         """
         first, last = batches[0][0], batches[-1][0]
         self.produce_requests += len(batches) - 1

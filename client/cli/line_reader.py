@@ -42,7 +42,8 @@ SEPARATORS = {
     "headers.separator": ",",
     "headers.key.separator": ":",
 }
-"""Defaults of separators, kept outside the table because that strips blanks."""
+"""The default separators. They are not declared as settings, because a setting's blanks are
+stripped."""
 NULL_MARKER = "null.marker"
 KEYS = (*(row.key for row in settings_of(ReaderConfig)), *SEPARATORS, NULL_MARKER)
 

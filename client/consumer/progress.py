@@ -1,8 +1,8 @@
 """The user's progress in each partition: what can be committed, read again, or is still to read.
 
-Pure. A position is the offset after all records that polls have returned. The user's progress lies
-before it while records of a poll wait to be iterated over, or if an exception came before they were
-processed.
+Pure. A position is the offset after all records that polls have returned. The user's progress is
+before the position while records of a poll wait to be iterated over, or if an exception came before
+they were processed.
 """
 
 from collections import deque

@@ -48,7 +48,8 @@ class ConnectionOptions:
     max_frame_bytes: int = 256 << 20
     """The most bytes of an answer; a larger one ends the connection."""
     max_in_flight: int = 100
-    """The most unanswered requests; then `request` waits, and `send` raises ConnectionLost."""
+    """The most unanswered requests. At this number `request` waits, and `send` raises
+    ConnectionLost."""
     traffic: Traffic | None = None
     """The object that counts what goes over the connections; None if nothing is counted."""
 

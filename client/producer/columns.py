@@ -64,7 +64,7 @@ class Rows(Protocol):
         """
 
     def by_partition(self, partition_count: int) -> "Sequence[tuple[int | None, Rows]]":
-        """Split the rows by the partition of their keys; it is None for those without a key."""
+        """Split the rows by the partition of their keys; rows without a key come with None."""
 
     def __iter__(self) -> Iterator[Row]:
         """Yield the timestamp, key, value and headers of each record."""
@@ -114,7 +114,7 @@ class Lists:
         return stop
 
     def by_partition(self, partition_count: int) -> "list[tuple[int | None, Lists]]":
-        """Split the rows by the partition of their keys; it is None for those without a key."""
+        """Split the rows by the partition of their keys; rows without a key come with None."""
         if self._keys is None:
             return [(None, self)]
         indexes: dict[int | None, list[int]] = {}

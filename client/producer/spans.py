@@ -55,7 +55,7 @@ class Spans:
         return int(extend(*columns, start, max_size, self._headers))
 
     def by_partition(self, partition_count: int) -> "list[tuple[int | None, Spans]]":
-        """Split the rows by the partition of their keys; it is None for those without a key."""
+        """Split the rows by the partition of their keys; rows without a key come with None."""
         if self._keys is None:
             return [(None, self)]
         choices = _choices(self._keys, partition_count)

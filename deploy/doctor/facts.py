@@ -156,7 +156,7 @@ class Controllers:
     quorum: MetadataQuorum | None = None
     """None if no active controller described it."""
     why: str = ""
-    """Why there is no description; empty if nobody was asked for it."""
+    """The reason why there is no description; empty if none was requested."""
     clock: Clock | None = None
     """The clock of the active controller."""
     probes: tuple[ControllerProbe, ...] = ()

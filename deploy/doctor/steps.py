@@ -1,4 +1,4 @@
-"""Bounds the questions of an examination, and keeps which of them had no answer."""
+"""Limits the time of each question to the cluster, and remembers those without an answer."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable

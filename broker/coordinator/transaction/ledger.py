@@ -82,7 +82,7 @@ class Ledger:
         """Ignore a marker, because nobody writes to this topic in transactions."""
 
     def on_loaded(self, wall_ms: int) -> list[Transaction]:
-        """Return the transactions being ended; replace wall times in the future by `wall_ms`."""
+        """Return the transactions being ended; set wall times in the future to `wall_ms`."""
         self.groups.on_loaded(wall_ms)
         for transactional_id, known in list(self._known.items()):
             if max(known.started_ms, known.updated_ms) > wall_ms:
