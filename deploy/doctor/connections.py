@@ -29,7 +29,7 @@ NEEDED: Final[Mapping[ApiKey, tuple[int, str]]] = {
 }
 """The lowest version of each API that clients of Kafka 4 send (KIP-896), and what needs it."""
 SKEW_MS: Final = 2_000
-"""Clocks that surely differ by more than this are reported."""
+"""Clocks that certainly differ by more milliseconds than this are reported."""
 LOOPBACK: Final = ("localhost", "127.", "::1")
 
 _CURES: Final = {
@@ -42,7 +42,7 @@ _CURES: Final = {
 
 
 def connection_findings(found: Examined) -> Iterator[Finding]:
-    """Yield what is wrong with the ways that clients take into the cluster."""
+    """Yield what is wrong with the addresses by which clients reach the cluster."""
     for probe in found.bootstrap:
         if not probe.is_good:
             yield _unreachable("bootstrap", f"bootstrap {probe.address}", probe)
@@ -170,7 +170,7 @@ def _mixed(found: Examined) -> Iterator[Finding]:
 
 
 def clock_findings(found: Examined) -> Iterator[Finding]:
-    """Yield clocks that differ from the one here, and those that cannot be known."""
+    """Yield clocks that differ from this machine's, and those that could not be read."""
     clocks: dict[str, Clock] = {}
     unknown: list[int] = []
     if found.controllers.clock is not None:

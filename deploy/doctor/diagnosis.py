@@ -1,4 +1,4 @@
-"""From facts to findings: every rule, in the order in which an operator wants to read. Pure."""
+"""Derives findings from facts: applies every rule, in the order of the report. Pure."""
 
 from collections.abc import Iterator
 
@@ -22,6 +22,6 @@ RULES = (
 
 
 def diagnose(found: Examined) -> Iterator[Finding]:
-    """Yield all that is wrong, and what could not be known."""
+    """Yield all that is wrong, and what could not be examined."""
     for rule in RULES:
         yield from rule(found)

@@ -1,6 +1,7 @@
-"""Asks a cluster everything that a diagnosis needs, changes nothing, and bounds each question.
+"""Collects the facts that a diagnosis needs, with time limits, and changes nothing.
 
-The questions are independent: one that fails or is late is kept as `Skipped`, and the others go on.
+The requests are independent: one that fails or times out is recorded as `Skipped`, and the others
+go on.
 """
 
 import asyncio
@@ -93,7 +94,7 @@ class _Examination:
         self._steps = steps
 
     async def whole(self, found: Examined, entry: Probe) -> Examined:
-        """Ask everything; `entry` is the bootstrap address that answered."""
+        """Collect all facts; `entry` is the bootstrap address that answered."""
         brokers = await self._brokers(entry)
         if not any(one.is_reachable for one in brokers.values()):
             # Every other question goes to an address that a broker advertises.
@@ -249,7 +250,7 @@ class _Examination:
     async def _transactions(
         self, partitions: dict[TopicPartition, Partition]
     ) -> tuple[Transaction, ...]:
-        """Return the transactions that hold a last stable offset, and began long ago."""
+        """Return the transactions that began long ago and hold back a last stable offset."""
         now_ms = self._runtime.wall_ms()
         old: list[tuple[TopicPartition, int, int, int]] = []
         for where, one in partitions.items():
@@ -295,7 +296,7 @@ class _Examination:
     # -- controllers
 
     async def _controllers(self, known: Controllers) -> Controllers:
-        """Have a broker pass the question about the quorum on, and compare clocks by the answer."""
+        """Describe the quorum through a broker, and compare a clock by the answer."""
         before_ms = self._runtime.wall_ms()
         try:
             async with asyncio.timeout(self._steps.limit_ms / 1000):

@@ -1,4 +1,4 @@
-"""The facts that an examination found out about a cluster, as plain values. Pure.
+"""The facts about a cluster that an examination has collected, as plain values. Pure.
 
 Times are in milliseconds. A fact that could not be found out is None or empty, and `Skipped` says
 why.
@@ -18,7 +18,7 @@ from ...protocol.types import TopicPartition
 
 
 class Advertised(NamedTuple):
-    """A broker as the cluster tells clients of it."""
+    """A broker's id and address, as the cluster's metadata has them."""
 
     node_id: int
     address: Address
@@ -37,7 +37,7 @@ class Probe:
     versions: Mapping[int, Versions] = field(default_factory=dict)
     """The versions of each API that it serves."""
     denial: str | None = None
-    """The words of a broker that is not the one that was expected at this address."""
+    """The error message of a broker that is not the one expected at this address."""
 
     @property
     def is_good(self) -> bool:
@@ -51,14 +51,14 @@ class ControllerProbe:
 
     address: Address
     cause: str | None = None
-    """Why it could not be used; None if a controller answered."""
+    """The reason why it could not be used; None if a controller answered."""
     active_id: int = -1
     """The active controller as this one knows it; -1 if it knows none."""
     cluster_id: str | None = None
 
 
 class Clock(NamedTuple):
-    """How far a clock is ahead of the clock here, and how inexact that is."""
+    """The time by which a clock is ahead of this machine's clock, and the uncertainty of that."""
 
     ahead_ms: int
     error_ms: int
@@ -85,7 +85,7 @@ class Broker:
     """The connection to its advertised address; None if it was not tried."""
     directories: Mapping[str, LogDirectory] = field(default_factory=dict)
     throttles: tuple[str, ...] = ()
-    """The keys of rates of throttling that are set on it."""
+    """The keys of the replication throttle rates that are set on the broker."""
     scrape: Scrape | None = None
     """None if it serves no metrics, or they could not be read."""
 
@@ -100,7 +100,7 @@ class Partition:
     """One partition."""
 
     replicas: tuple[int, ...]
-    """The preferred leader first; without those that are being added."""
+    """The replicas, the preferred leader first, without those that are being added."""
     isr: tuple[int, ...]
     leader: int
     """-1 if there is none."""
@@ -124,11 +124,11 @@ class Transaction(NamedTuple):
     first_offset: int
     age_ms: int
     transactional_id: str | None
-    """None if no coordinator has a transaction of this producer."""
+    """The transactional id; None if no coordinator has a transaction of this producer."""
 
 
 class StuckGroup(NamedTuple):
-    """A group that was in the same trouble at two looks."""
+    """A group that made no progress between the two looks."""
 
     group_id: str
     state: str

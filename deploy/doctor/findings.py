@@ -1,4 +1,4 @@
-"""A finding, and the order and number in which findings are shown. Pure."""
+"""The findings of an examination, and how they are grouped for the report. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or that could not be known."""
+    """One thing that is wrong, or that could not be examined."""
 
     kind: str
     severity: Severity
@@ -24,7 +24,7 @@ class Finding:
     what: str
     cure: str
     command: tuple[str, ...] = ()
-    """The command that shows or mends it, without `minikafka` and the bootstrap servers."""
+    """The command that shows or repairs it, without `minikafka` and the bootstrap servers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Looks at consumer groups twice, to find those that do not get on.
+"""Looks at consumer groups twice, to find those that make no progress.
 
 A group that is in a rebalance at both looks waits for a member. A group that has members, lags by
 minutes and commits nothing between the looks does not work through its records.
@@ -51,7 +51,7 @@ class GroupLooks:
         self._first_ms = self._runtime.monotonic_ms()
 
     async def second(self) -> tuple[StuckGroup, ...]:
-        """Look again, if there was something to be looked at, and return what has not changed."""
+        """Look again at the groups noted by `first`, and return those without progress."""
         if not self._rebalancing and not self._lagging:
             return ()
         apart_ms = COMMIT_MS if self._lagging else REBALANCE_MS

@@ -1,8 +1,8 @@
-"""Connects to single addresses as a client does, and keeps what came of it.
+"""Connects to single addresses as a client does, and records the outcome.
 
 A connection goes through resolve, connect, negotiate and metadata; the probe names the phase that
-failed. At an address that a broker advertises the one that answers is asked whether it is this
-broker: a broker describes its own settings only.
+failed. A broker that answers at an advertised address is asked for the settings of the broker that
+advertises it, because a broker describes only its own settings.
 """
 
 import asyncio

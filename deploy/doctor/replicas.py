@@ -18,7 +18,7 @@ NAMED_MAX: Final = 3
 
 
 def partition_findings(found: Examined) -> Iterator[Finding]:
-    """Yield partitions that are offline or lack replicas; each once, by its worst trouble."""
+    """Yield partitions that are offline or lack replicas; each once, with its worst problem."""
     for where, one in sorted(found.partitions.items()):
         alive = [each for each in one.isr if _is_alive(found, each)]
         reasons = "; ".join(_reason(found, one, each) for each in _lacking(found, one))

@@ -1,4 +1,4 @@
-"""Reads a broker's metrics over HTTP, for what no Kafka answer tells: its clock, its flushes."""
+"""Reads a broker's metrics over HTTP, for facts that no Kafka API has: its clock and flushes."""
 
 import asyncio
 import re
@@ -17,7 +17,7 @@ READ_BYTES: Final = 256 << 10
 MOST_BYTES: Final = 64 << 20
 """The most bytes of metrics that are read."""
 DATE_PRECISION_MS: Final = 1000
-"""The HTTP field Date has whole seconds, cut off."""
+"""The precision of the HTTP field Date in milliseconds: it has whole seconds, rounded down."""
 ANYWHERE: Final = ("", "0.0.0.0", "::", "[::]")
 _FLUSH: Final = re.compile(
     rb'kafka_log_logflushstats_logflushrateandtimems\{logDirectory="((?:[^"\\]|\\.)*)",'
@@ -26,13 +26,13 @@ _FLUSH: Final = re.compile(
 
 
 class ScrapeFailed(MinikafkaError):
-    """The server at the address of metrics did not send metrics; the message says what it did."""
+    """The server at the metrics address did not send metrics; the message says what happened."""
 
 
 def metrics_address(listener: str, broker_host: str) -> Address | None:
     """Return where the metrics of a broker are served; None if `listener` is no host:port.
 
-    A listener on every interface is asked at the host that the broker advertises.
+    If the listener is bound to every interface, the host is the one that the broker advertises.
     """
     host, colon, port = listener.rpartition(":")
     if not colon or not port.isdecimal() or not 0 < int(port) < 65_536:

@@ -11,7 +11,7 @@ from .facts import Skipped
 T = TypeVar("T")
 
 AT_ONCE: Final = 32
-"""Questions that wait for an answer at the same time."""
+"""The most questions that wait for an answer at the same time."""
 
 
 class Steps:
@@ -27,7 +27,7 @@ class Steps:
         return max(self.limit_ms * 4 // 5, 1)
 
     def skip(self, what: str, why: str, *, is_supported: bool = True) -> None:
-        """Keep that something is not known, and why."""
+        """Record that something could not be examined, and why."""
         self.skipped.append(Skipped(what, why, is_supported))
 
     async def take(self, what: str, question: Awaitable[T], default: T) -> T:
@@ -45,7 +45,7 @@ class Steps:
 
 
 async def all_of(questions: Iterable[Awaitable[T]]) -> list[T]:
-    """Await them all, at most AT_ONCE at the same time; the answers are in order."""
+    """Await all questions, at most AT_ONCE at the same time; return the answers in order."""
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(question: Awaitable[T]) -> T:

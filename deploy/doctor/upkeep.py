@@ -1,4 +1,4 @@
-"""Findings about brokers, disks, controllers, and what somebody has left behind. Pure."""
+"""Findings about brokers, disks, controllers, stuck transactions and old throttles. Pure."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,10 +10,9 @@ from .findings import Finding, Severity
 
 FREE_LOW: Final = 0.15
 FREE_LEAST: Final = 0.05
-"""Shares of a volume that are free: below the first it is nearly full, below the second it is as
-good as full."""
+"""The free shares of a volume below which it is reported as nearly full, and as full."""
 FLUSH_SLOW_MS: Final = 500.0
-"""The 99th percentile of a flush on a disk that is too slow."""
+"""The 99th percentile of flush times, in ms, from which a disk is reported as slow."""
 SILENT_MS: Final = 10_000
 """A voter that has not fetched, or not been caught up, for this long is behind."""
 
@@ -121,7 +120,7 @@ def _voters(quorum: MetadataQuorum) -> Iterator[Finding]:
 
 
 def _behind(quorum: MetadataQuorum, one: QuorumReplica) -> str | None:
-    """Say how far a voter is behind; None if it keeps up."""
+    """Return how far a voter is behind, in words; None if it keeps up."""
     leader = next((each for each in quorum.voters if each.node_id == quorum.leader_id), None)
     now_ms = None if leader is None else leader.last_caught_up_timestamp
     if one.node_id == quorum.leader_id or leader is None or now_ms is None:
@@ -139,7 +138,7 @@ def _behind(quorum: MetadataQuorum, one: QuorumReplica) -> str | None:
 
 
 def leftover_findings(found: Examined) -> Iterator[Finding]:
-    """Yield transactions, groups and throttles that somebody has left behind."""
+    """Yield transactions and groups that make no progress, and forgotten throttles."""
     for one in found.transactions:
         where, age = name_of(one.partition), one.age_ms // 60_000
         held = f"open for {age} min: readers of committed records stop at {one.first_offset}"
