@@ -1,7 +1,7 @@
-"""The label text of each partition of this broker, and lines that are made once and kept with it.
+"""Keeps the label text of each partition of this broker, and lines that seldom change.
 
-Pure. Most values of 10,000 partitions are the same at each scrape: to keep a line is several times
-cheaper than to write it again.
+Pure. Most values of 10,000 partitions are the same at each scrape, and keeping a line is several
+times cheaper than writing it again.
 """
 
 from collections.abc import Iterable, Iterator

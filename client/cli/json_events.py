@@ -19,5 +19,5 @@ def text_of(data: bytes | None) -> str | None:
 
 
 def listed(partitions: Iterable[TopicPartition]) -> list[dict[str, object]]:
-    """Return partitions as they stand in events."""
+    """Return partitions in the form that JSON events have."""
     return [{"topic": one.topic, "partition": one.partition} for one in partitions]

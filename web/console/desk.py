@@ -46,7 +46,7 @@ class Desk:
     elections: Elections = field(default_factory=Elections)
 
     def remember(self, where: TopicPartition, ends: dict[int, int]) -> None:
-        """Keep the log ends of a partition, of the last MOST_REMEMBERED that were viewed."""
+        """Keep a partition's log ends, for the MOST_REMEMBERED partitions viewed last."""
         self.ends.pop(where, None)
         self.ends[where] = ends
         if len(self.ends) > MOST_REMEMBERED:
