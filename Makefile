@@ -8,7 +8,7 @@ COMPILE = $(BIN)/python -m compileall -q runtime protocol storage client control
 # Python may write bytecode: from it tests are collected in half the time, twice in `make test`.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help lint quick check test fmt run bench simulate mutants compat chaos codec docs dist map clean
+.PHONY: help lint quick check test peers fmt run bench simulate mutants compat chaos codec docs dist map clean
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -32,10 +32,16 @@ quick: lint ## lint, style and tests of the pure modules: about 20 s
 check: lint ## lint, style and all fast tests
 	$(BIN)/pytest -q -n 2 -m "not slow" tests
 
+# A run that does not end says what it did until then, and fails.
+WITHIN = timeout --foreground -s INT -k 60
+
 test: $(STAMP) ## everything a normal machine can run
 	$(MAKE) --no-print-directory check
 	@$(BIN)/python -m minikafka.spark.java || echo "the tests of Spark are skipped"
-	$(BIN)/pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m slow tests
+	$(WITHIN) 3000 $(BIN)/pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m "slow and not peers" tests
+
+peers: $(STAMP) ## beside other people's programs, where they are installed: Chromium, Prometheus, Apache Kafka
+	$(BIN)/pytest -q -m peers tests
 
 SEED ?= 0
 COVERAGE ?=

@@ -23,7 +23,7 @@ from minikafka.deploy.local_cluster import LocalCluster
 from ..support.cluster import free_ports, wait_until
 from .test_generate import ROOT, queries
 
-needs_prometheus = pytest.mark.skipif(
+NO_PROMETHEUS = pytest.mark.skipif(
     shutil.which("prometheus") is None,
     reason="there is no prometheus here (Debian: apt-get install prometheus)",
 )
@@ -146,7 +146,8 @@ def prometheus(
         process.wait(60)
 
 
-@needs_prometheus
+@pytest.mark.peers
+@NO_PROMETHEUS
 def test_every_daemon_is_scraped_with_its_kind_and_node_id(prometheus: Prometheus) -> None:
     wait_until(lambda: len(prometheus.query("up == 1")) == 4, within_s=WITHIN_S)
     told = [each["metric"] for each in prometheus.query("up")]
@@ -158,7 +159,8 @@ def test_every_daemon_is_scraped_with_its_kind_and_node_id(prometheus: Prometheu
     ]
 
 
-@needs_prometheus
+@pytest.mark.peers
+@NO_PROMETHEUS
 def test_every_panel_of_the_dashboard_has_data(
     cluster: LocalCluster, prometheus: Prometheus
 ) -> None:
@@ -210,7 +212,8 @@ def run(cluster: LocalCluster, command: str) -> bool:
     return told.exit_code == 0
 
 
-@needs_prometheus
+@pytest.mark.peers
+@NO_PROMETHEUS
 def test_a_group_that_lags_is_told_until_it_has_caught_up(
     cluster: LocalCluster, prometheus: Prometheus
 ) -> None:
@@ -224,7 +227,8 @@ def test_a_group_that_lags_is_told_until_it_has_caught_up(
     prometheus.wait_for(quiet=["ConsumerGroupLag"])
 
 
-@needs_prometheus
+@pytest.mark.peers
+@NO_PROMETHEUS
 def test_a_topic_that_falls_silent_is_told_until_it_is_written_to(
     cluster: LocalCluster, prometheus: Prometheus
 ) -> None:
@@ -234,7 +238,8 @@ def test_a_topic_that_falls_silent_is_told_until_it_is_written_to(
     prometheus.wait_for(quiet=["NoMessagesForTooLong"])
 
 
-@needs_prometheus
+@pytest.mark.peers
+@NO_PROMETHEUS
 def test_deaths_of_brokers_are_told_and_their_return_too(
     cluster: LocalCluster, prometheus: Prometheus
 ) -> None:
@@ -261,7 +266,8 @@ def test_deaths_of_brokers_are_told_and_their_return_too(
     prometheus.wait_for(quiet=[*dead, "UnderMinIsrPartitionCount", "UncleanElection"])
 
 
-@needs_prometheus
+@pytest.mark.peers
+@NO_PROMETHEUS
 def test_the_death_of_the_controller_is_told_and_its_return_too(
     cluster: LocalCluster, prometheus: Prometheus
 ) -> None:

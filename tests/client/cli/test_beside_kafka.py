@@ -17,6 +17,7 @@ from .kafka_tools import Said
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.peers,
     pytest.mark.processes,
     pytest.mark.skipif(kafka_tools.missing() is not None, reason=str(kafka_tools.missing())),
 ]

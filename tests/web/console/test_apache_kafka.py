@@ -16,11 +16,7 @@ from minikafka.web.console.desk import desk_for
 from ...support import apache_kafka
 from .conftest import RECORDS, SCRIPT, TOPIC, fill
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.processes,
-    pytest.mark.timeout(300, method="signal"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.processes]
 TOKEN = "the token"
 NEWER = "newer"
 """A group of the protocol of KIP-848, which our brokers do not have."""

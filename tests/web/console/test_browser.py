@@ -23,9 +23,9 @@ playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = next((path for path in map(Path, ("/usr/bin/chromium",)) if path.exists()), None)
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.peers,
     pytest.mark.processes,
-    # A browser that hangs fails its test, not the whole run.
-    pytest.mark.timeout(180, method="signal"),
+    pytest.mark.timeout(180),
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt install chromium)"),
 ]
 SOON_MS = 30_000
