@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 # Once, before several daemons start: from bytecode each starts in half the time.
-COMPILE = $(BIN)/python -m compileall -q runtime protocol storage client controller broker deploy spark web
+COMPILE = $(BIN)/python -m compileall -q runtime protocol storage security client controller broker deploy spark web
 
 # Python may write bytecode: from it tests are collected in half the time, twice in `make test`.
 export PYTHONDONTWRITEBYTECODE :=

@@ -39,7 +39,7 @@ class ApiVersions:
             if not _is_software_named(request):
                 return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
             named = request.client_software_name, request.client_software_version
-            call.connection.software = named
+            call.connection.session.software = named
         return self._response(call.edge, call.version)
 
     def refuse(self) -> ApiVersionsResponse:

@@ -71,7 +71,7 @@ def _telemetry(call: Call) -> ClientTelemetry:
 def _client(call: Call, instance_id: bytes) -> dict[str, str]:
     """Return the attributes of the client, by the names in SELECTORS."""
     connection = call.connection
-    name, version = connection.software
+    name, version = connection.session.software
     told = {
         "client_id": call.client_id,
         "client_instance_id": uuid_to_text(instance_id),

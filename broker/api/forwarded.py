@@ -85,7 +85,9 @@ class Forwarded(CallAnswer):
         call, cls = self.call, response_class(self._api_key)
         body = encode_bytes(self._request, call.version)
         try:
-            answer = await call.edge.controller.forward(self._api_key, call.version, body)
+            answer = await call.edge.controller.forward(
+                self._api_key, call.version, body, call.principal
+            )
         except ApiError as error:
             why = error.detail or error.code.doc
             if self._refusal is None:

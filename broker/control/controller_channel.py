@@ -31,6 +31,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ...runtime.waiting import happens_within
+from ...security.principal import ANONYMOUS, Principal
 from ..config import BrokerConfig, controller_addresses
 from ..replica.lease import LeaderLease
 from .controller_addresses import ControllerAddresses
@@ -58,7 +59,9 @@ log = logging.getLogger(__name__)
 class ActiveController(Protocol):
     """Calls to the active controller; both raise ApiError if none answers in time."""
 
-    async def forward(self, api_key: int, api_version: int, body: bytes) -> bytes:
+    async def forward(
+        self, api_key: int, api_version: int, body: bytes, principal: Principal = ANONYMOUS
+    ) -> bytes:
         """Have the controller carry out an admin request; return its answer's body."""
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
@@ -170,7 +173,9 @@ class ControllerChannel:
                 self.poke()  # The next heartbeat will say where the active one is.
             raise
 
-    async def forward(self, api_key: int, api_version: int, body: bytes) -> bytes:
+    async def forward(
+        self, api_key: int, api_version: int, body: bytes, principal: Principal = ANONYMOUS
+    ) -> bytes:
         """Have the controller carry out an admin request; send it again if a connection is lost.
 
         Every try has the same idempotency key, so that it is carried out only once.
@@ -180,7 +185,7 @@ class ControllerChannel:
             api_key=api_key,
             api_version=api_version,
             body=body,
-            principal="User:ANONYMOUS",
+            principal=str(principal),
             deadline_ms=self._config.request_timeout_ms,
             idempotency_key=self._runtime.rng.randbytes(16),
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...protocol.codec import frame_response, is_flexible
 from ...protocol.types import Buffer
+from ...security.principal import Principal
 from ..edge import Edge
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ class Call:
         self.version = version
         self.correlation_id = correlation_id
         self.client_id = client_id
+
+    @property
+    def principal(self) -> Principal:
+        """The principal of the client that sent the request."""
+        return self.connection.session.principal
 
     def rest_on_lease(self) -> None:
         """Have the answer sent only while no other broker may lead, as it is valid only then."""

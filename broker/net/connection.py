@@ -26,6 +26,7 @@ from .answer import Answer, Api, Call, Repeats
 from .idleness import Idleness
 from .inbox import QUEUED_BYTES_MAX, Inbox
 from .outbox import Outbox
+from .session import Session
 from .timing import Meter, RequestTimes, Stopwatch
 
 Apis = Mapping[int, Api]
@@ -55,8 +56,7 @@ class Connection(asyncio.BufferedProtocol):
         self.times = times
         self.listener = listener
         self.peer = self.host = "?"
-        self.software: tuple[str | None, str | None] = (None, None)
-        """The name and version of the client's software, if ApiVersions told them."""
+        self.session = Session()
         self.is_replica = False
         """True if a follower fetches over the connection. The memory limit of all connections does
         not apply to it, because requests that hold memory may wait for followers."""

@@ -18,6 +18,7 @@ from ...protocol.control.messages import (
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.describe_quorum import DescribeQuorumResponse
 from ...runtime.runtime import Runtime
+from ...security.principal import ANONYMOUS
 from ..errors import Attempt, BootstrapError
 from ..net.address import Address
 from ..net.control import ControlConnection
@@ -75,7 +76,7 @@ async def _ask(connection: ControlConnection, timeout_ms: int) -> MetadataQuorum
         api_key=ApiKey.DESCRIBE_QUORUM,
         api_version=QUORUM_VERSION,
         body=encode_bytes(quorum_question(), QUORUM_VERSION),
-        principal="User:ANONYMOUS",
+        principal=str(ANONYMOUS),
         deadline_ms=timeout_ms,
     )
     answer = await connection.call(request, timeout_ms=timeout_ms)

@@ -13,6 +13,7 @@ from minikafka.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from minikafka.runtime.runtime import SystemRuntime
+from minikafka.security.principal import ANONYMOUS, Principal
 
 from .edge_support import settle
 
@@ -24,7 +25,9 @@ class Controller:
         self.is_away = False
         self.asked: list[list[str]] = []
 
-    async def forward(self, key: int, version: int, body: bytes) -> bytes:
+    async def forward(
+        self, key: int, version: int, body: bytes, principal: Principal = ANONYMOUS
+    ) -> bytes:
         self.asked.append([each.name for each in decode(CreateTopicsRequest, version, body).topics])
         if self.is_away:
             raise ApiError(ErrorCode.NOT_CONTROLLER)

@@ -60,6 +60,7 @@ from minikafka.protocol.messages.produce import (
     TopicProduceData,
 )
 from minikafka.protocol.records.record_checks import RecordError
+from minikafka.security.principal import ANONYMOUS, user
 
 from .conftest import MakeBroker
 from .edge_support import EPOCH, TOPIC, TOPIC_ID, FakeBroker, FakePartition, batch, settle
@@ -714,6 +715,23 @@ async def test_without_a_controller_each_resource_gets_the_error(make_broker: Ma
         (result,) = getattr(response, field)
         assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
         assert result.error_message == "no controller"
+
+
+async def test_a_forwarded_request_names_the_principal_of_its_client(
+    make_broker: MakeBroker,
+) -> None:
+    broker = make_broker()
+    client = broker.connect()
+    request = CreateTopicsRequest(topics=[CreatableTopic(name="t")])
+    client.send(request, 7)
+    await settle()
+    assert broker.controller.principal == ANONYMOUS
+    client.responses()
+    client.connection.session.principal = user("alice")
+    client.send(request, 7)
+    await settle()
+    assert broker.controller.principal == user("alice")
+    client.responses()
 
 
 async def test_a_client_that_left_leaves_no_task_behind(make_broker: MakeBroker) -> None:

@@ -8,6 +8,7 @@ from minikafka.broker.coordinator import producer_ids
 from minikafka.broker.coordinator.producer_ids import ProducerIds
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.runtime.runtime import SystemRuntime
+from minikafka.security.principal import ANONYMOUS, Principal
 
 from .edge_support import settle
 
@@ -29,7 +30,9 @@ class FakeController:
             raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "no controller could be reached")
         return first, 3
 
-    async def forward(self, api_key: int, api_version: int, body: bytes) -> bytes:
+    async def forward(
+        self, api_key: int, api_version: int, body: bytes, principal: Principal = ANONYMOUS
+    ) -> bytes:
         raise NotImplementedError
 
 

@@ -18,6 +18,7 @@ ROOMS = (
     "runtime",
     "protocol",
     "storage",
+    "security",
     "client",
     "controller",
     "broker",

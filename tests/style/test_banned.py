@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("protocol", "storage", "controller", "broker", "client")
+ROOMS = ("protocol", "storage", "security", "controller", "broker", "client")
 EXEMPT = ("client/cli/", "client/sync_")
 MODULES = {
     *("time", "random", "secrets", "uuid", "os", "pathlib", "socket", "threading", "_thread"),

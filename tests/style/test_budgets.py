@@ -11,6 +11,7 @@ ROOMS = (
     "runtime",
     "protocol",
     "storage",
+    "security",
     "client",
     "controller",
     "broker",

@@ -18,6 +18,7 @@ COPIED = (
         "runtime",
         "protocol",
         "storage",
+        "security",
         "client",
         "controller",
         "broker",

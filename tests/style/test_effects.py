@@ -11,7 +11,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("runtime", "protocol", "storage", "client", "controller", "broker", "spark", "deploy")
+ROOMS = (
+    "runtime",
+    "protocol",
+    "storage",
+    "security",
+    "client",
+    "controller",
+    "broker",
+    "spark",
+    "deploy",
+)
 SUFFIXES = ("Effect", "Step")
 TREES = {
     path.relative_to(ROOT).as_posix(): ast.parse(path.read_text())

@@ -1,0 +1,1 @@
+"""Tests of security: pure machines, both ends in one process."""
