@@ -7,8 +7,17 @@ from ..protocol.control.messages import Endpoint
 from ..runtime.config import INT32_MAX, INT64_MAX, MiB, config_table, setting
 from ..runtime.errors import ConfigError
 from ..runtime.metrics_config import metrics_address, metrics_listener
+from ..security.listener import (
+    PROTOCOL_MAP,
+    SecurityProtocol,
+    inter_broker_name,
+    parse_listeners,
+    parse_protocols,
+    protocol_of,
+)
 
-SECURITY_PROTOCOLS = ("PLAINTEXT",)
+SPOKEN = (SecurityProtocol.PLAINTEXT,)
+"""The security protocols that listeners of this broker may have."""
 ANY_ADDRESS = ("0.0.0.0", "::")
 
 
@@ -39,6 +48,12 @@ class BrokerConfig:
         "inter.broker.listener.name",
         None,
         doc="The listener that brokers use among themselves; if unset, the first one.",
+    )
+    security_inter_broker_protocol: str | None = setting(
+        "security.inter.broker.protocol",
+        None,
+        doc="The security protocol of which brokers use the listener of that name among "
+        "themselves; it cannot be set together with inter.broker.listener.name.",
     )
     listener_security_protocol_map: tuple[str, ...] = setting(
         "listener.security.protocol.map",
@@ -279,18 +294,7 @@ class BrokerConfig:
 
     def check(self) -> None:
         """Raise ConfigError if settings contradict each other, or one of them cannot be parsed."""
-        bound = bound_listeners(self)
-        told = advertised_listeners(self)
-        names = {listener.name: None for listener in bound}
-        for listener in told:
-            if listener.name not in names:
-                why = f"listener {listener.name} is advertised but not in listeners"
-                raise ConfigError("advertised.listeners", self.advertised_listeners, why)
-        inter = self.inter_broker_listener_name
-        if inter is not None and inter not in {listener.name: None for listener in told}:
-            raise ConfigError("inter.broker.listener.name", inter, "is not an advertised listener")
-        for listener in bound:
-            security_protocol_of(self, listener.name)
+        inter_broker_listener(self)
         if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
             why = "must not exceed replica.lag.time.max.ms: an idle follower would leave the ISR"
             raise ConfigError("replica.fetch.wait.max.ms", self.replica_fetch_wait_max_ms, why)
@@ -298,24 +302,6 @@ class BrokerConfig:
         if not controller_addresses(self):
             why = "is required: where is the controller?"
             raise ConfigError("controller.quorum.bootstrap.servers", None, why)
-
-
-def parse_listeners(key: str, text: str) -> tuple[Endpoint, ...]:
-    """Parse NAME://host:port,... ; an empty host means every interface, and names must differ."""
-    listeners: list[Endpoint] = []
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, separator, address = part.partition("://")
-        host, colon, port = address.rpartition(":")
-        if not (separator and colon and name and port.isascii() and port.isdigit()):
-            raise ConfigError(key, text, f"{part!r} is not NAME://host:port")
-        if int(port) > 65535:
-            raise ConfigError(key, text, f"there is no port {port}")
-        if any(name.upper() == other.name for other in listeners):
-            raise ConfigError(key, text, f"listener {name.upper()} is named twice")
-        listeners.append(Endpoint(name.upper(), host.strip("[]"), int(port)))
-    if not listeners:
-        raise ConfigError(key, text, "names no listener")
-    return tuple(listeners)
 
 
 def bound_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:
@@ -331,45 +317,48 @@ def bound_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:
     ports = [(listener.host, listener.port) for listener in listeners if listener.port]
     if len(dict.fromkeys(ports)) < len(ports):
         raise ConfigError("listeners", config.listeners, "two listeners have one address")
-    return listeners
+    return _with_protocols(config, listeners)
 
 
 def advertised_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:
     """Return the addresses that clients and brokers get; port 0 stands for the bound port."""
-    key = "advertised.listeners"
+    key, bound = "advertised.listeners", bound_listeners(config)
     if config.advertised_listeners is None:
-        bound = bound_listeners(config)
         for listener in bound:
             if listener.host in ANY_ADDRESS:
                 why = f"is required: nobody can reach {listener.name} at {listener.host}"
                 raise ConfigError(key, None, why)
         return bound
     listeners = parse_listeners(key, config.advertised_listeners)
+    names = [each.name for each in bound]
     for listener in listeners:
+        why = ""
         if listener.host in ("", *ANY_ADDRESS):
             why = f"{listener.name} needs a host that others can reach"
+        elif listener.name not in names:
+            why = f"listener {listener.name} is advertised but not in listeners"
+        if why:
             raise ConfigError(key, config.advertised_listeners, why)
-    return listeners
+    return _with_protocols(config, listeners)
+
+
+def _with_protocols(config: BrokerConfig, listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+    """Return the listeners with their security protocols; ConfigError if one is not spoken."""
+    mapped = parse_protocols(config.listener_security_protocol_map)
+    told: list[Endpoint] = []
+    for each in listeners:
+        protocol = protocol_of(each.name, mapped)
+        if protocol not in SPOKEN:
+            why = f"listener {each.name}: only {', '.join(one.value for one in SPOKEN)} is spoken"
+            raise ConfigError(PROTOCOL_MAP, protocol.value, why)
+        told.append(Endpoint(each.name, each.host, each.port, protocol.value))
+    return tuple(told)
 
 
 def inter_broker_listener(config: BrokerConfig) -> str:
     """Return the name of the listener that brokers use among themselves."""
-    return config.inter_broker_listener_name or advertised_listeners(config)[0].name
-
-
-def security_protocol_of(config: BrokerConfig, name: str) -> str:
-    """Return the security protocol of a listener; ConfigError if it is not supported."""
-    key = "listener.security.protocol.map"
-    mapped: dict[str, str] = {}
-    for pair in config.listener_security_protocol_map:
-        listener, colon, protocol = pair.partition(":")
-        if not colon:
-            raise ConfigError(key, pair, "is not NAME:PROTOCOL")
-        mapped[listener.strip().upper()] = protocol.strip().upper()
-    protocol = mapped.get(name, name)
-    if protocol not in SECURITY_PROTOCOLS:
-        raise ConfigError(key, protocol, f"listener {name}: only PLAINTEXT is spoken")
-    return protocol
+    name, protocol = config.inter_broker_listener_name, config.security_inter_broker_protocol
+    return inter_broker_name(name, protocol, advertised_listeners(config))
 
 
 def controller_addresses(config: BrokerConfig) -> tuple[tuple[str, int], ...]:

@@ -14,6 +14,7 @@ from ..protocol.errors import ApiError, ErrorCode
 from ..runtime.daemon import Stop
 from ..runtime.errors import ConfigError, MinikafkaError
 from ..runtime.runtime import Runtime
+from ..security.listener import Listener
 from ..storage.directory import LogDirectory
 from .admission.doors import share_descriptors
 from .assembly import Alarms, Ground, assemble
@@ -70,7 +71,7 @@ class Broker:
         try:
             await _open_directories(runtime, settings, directories)
             made: list[Broker] = []
-            await listeners.open(lambda name: made[0].connect(name))
+            await listeners.open(lambda listener: made[0].connect(listener))
             await listeners.resolve_host()
             broker = cls(runtime, settings, stop, directories, listeners)
             made.append(broker)
@@ -84,8 +85,8 @@ class Broker:
             raise
         return broker
 
-    def connect(self, listener: str) -> Connection:
-        """Make the connection of a client that has connected to the named listener."""
+    def connect(self, listener: Listener) -> Connection:
+        """Make the connection of a client that has connected to that listener."""
         parts = self.parts
         return Connection(parts.edge, listener, parts.apis, parts.told_of.times)
 

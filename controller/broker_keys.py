@@ -87,6 +87,7 @@ BROKER_KEYS: Final = frozenset(
         "replica.socket.receive.buffer.bytes",
         "replica.socket.timeout.ms",
         "request.timeout.ms",
+        "security.inter.broker.protocol",
         "socket.listen.backlog.size",
         "socket.receive.buffer.bytes",
         "socket.request.max.bytes",

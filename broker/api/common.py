@@ -42,13 +42,13 @@ def client_host(call: Call) -> str:
 
 def replica_id_of(call: Call, claimed: int) -> int:
     """Return the claimed replica id on the inter-broker listener, else CONSUMER."""
-    is_broker = call.connection.listener == call.edge.whereabouts.inter_broker_listener
+    is_broker = call.connection.listener.name == call.edge.whereabouts.inter_broker_listener
     return claimed if is_broker else CONSUMER
 
 
 def node_endpoints(call: Call, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
     """Return the endpoints of these brokers on the client's listener; leave out those without."""
-    listener = call.connection.listener
+    listener = call.connection.listener.name
     nodes: list[NodeEndpoint] = []
     for broker_id in dict.fromkeys(broker_ids):
         found = call.edge.whereabouts.endpoint(broker_id, listener)

@@ -39,7 +39,7 @@ def handle(call: Call, request: DescribeClusterRequest) -> DescribeClusterRespon
                 is_fenced=broker.fenced,
             )
             for broker in brokers
-            if (endpoint := broker.endpoint(call.connection.listener)) is not None
+            if (endpoint := broker.endpoint(call.connection.listener.name)) is not None
             and (request.include_fenced_brokers or not broker.fenced)
         ],
         cluster_authorized_operations=CLUSTER_OPERATIONS if asks else OPERATIONS_NOT_ASKED,

@@ -234,7 +234,7 @@ def _racks(
     call: Call, request: FetchRequest, replica_id: int
 ) -> Callable[[int], str | None] | None:
     """Return a function from broker id to rack; None if no nearer replica is to be chosen."""
-    edge, listener = call.edge, call.connection.listener
+    edge, listener = call.edge, call.connection.listener.name
     if replica_id > CONSUMER or not request.rack_id or not edge.replica_selector.is_rack_aware:
         return None
 
@@ -249,7 +249,7 @@ def _refuse_replica(call: Call, request: FetchRequest, epoch: int) -> ErrorCode:
     edge = call.edge
     # A follower's fetch moves the high watermark. So it must come over the inter-broker listener,
     # and with the broker epoch, which fences an older start of the same broker.
-    if epoch < 0 or call.connection.listener != edge.whereabouts.inter_broker_listener:
+    if epoch < 0 or call.connection.listener.name != edge.whereabouts.inter_broker_listener:
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     ours = edge.image.cluster_id
     # Our id is None while the metadata is loaded anew. No partition can be fetched then anyway.

@@ -54,11 +54,10 @@ def _find(call: Call, key_type: int, key: str) -> Coordinator:
     home = home_of(key) if topic_name == TRANSACTIONS_TOPIC else key
     index = partition_of(home, len(topic.partitions))
     leader = topic.partitions[index].leader
-    where = (
-        None if leader == NO_LEADER else edge.whereabouts.endpoint(leader, call.connection.listener)
-    )
+    listener = call.connection.listener.name
+    where = None if leader == NO_LEADER else edge.whereabouts.endpoint(leader, listener)
     if where is None:
-        why = f"{topic_name}-{index} has no leader"
+        why = f"{topic_name}-{index} has no leader on listener {listener}"
         return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
     endpoint, _ = where
     return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)

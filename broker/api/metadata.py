@@ -86,7 +86,7 @@ def _key(call: Call, request: MetadataRequest) -> tuple[object, ...]:
     topics = request.topics
     return (
         call.version,
-        call.connection.listener,
+        call.connection.listener.name,
         None if topics is None else tuple((topic.topic_id, topic.name) for topic in topics),
         request.include_cluster_authorized_operations,
         request.include_topic_authorized_operations,
@@ -116,7 +116,7 @@ def _response(
     edge, image = call.edge, call.edge.image
     ask_cluster = request.include_cluster_authorized_operations
     return MetadataResponse(
-        brokers=_brokers(edge, call.connection.listener),
+        brokers=_brokers(edge, call.connection.listener.name),
         cluster_id=image.cluster_id,
         controller_id=edge.whereabouts.controller_id(),
         topics=topics,
@@ -174,7 +174,7 @@ def _partition(call: Call, index: int, state: PartitionState) -> MetadataRespons
     leader = edge.image.brokers.get(state.leader)
     if leader is None or leader.fenced:
         error, leader_id = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
-    elif leader.endpoint(call.connection.listener) is None:
+    elif leader.endpoint(call.connection.listener.name) is None:
         leader_id = NO_LEADER
         error = ErrorCode.LISTENER_NOT_FOUND
         if call.version < LISTENER_NOT_FOUND_FROM:

@@ -18,7 +18,7 @@ class ConnectionMetrics:
         """Yield the metrics of one scrape."""
         doors, load = self._edge.doors, self._edge.load
         guests = (each for each in doors.connections if isinstance(each, Connection))
-        listeners = Counter(each.listener for each in guests)
+        listeners = Counter(each.listener.name for each in guests)
         yield gauge(
             "kafka_server_socket_server_metrics_connection_count",
             "Open connections, by listener.",

@@ -21,6 +21,7 @@ from ...protocol.codec import BAD_BYTES, decode_request_header, decoder_of, fram
 from ...protocol.errors import ProtocolError, RemoteProtocolError
 from ...protocol.types import Buffer
 from ...runtime.errors import InvariantViolation
+from ...security.listener import Listener
 from ..edge import Edge
 from .answer import Answer, Api, Call, Repeats
 from .idleness import Idleness
@@ -50,7 +51,7 @@ class Watch(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """Reads requests, has them answered, and writes the answers."""
 
-    def __init__(self, edge: Edge, listener: str, apis: Apis, times: Times = None) -> None:
+    def __init__(self, edge: Edge, listener: Listener, apis: Apis, times: Times = None) -> None:
         """`times` counts and times the requests; None if no metrics are served."""
         self.edge = edge
         self.times = times

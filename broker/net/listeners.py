@@ -9,13 +9,11 @@ from collections.abc import Callable, Mapping
 
 from ...protocol.control.messages import Endpoint
 from ...runtime.errors import ConfigError
-from ..config import (
-    BrokerConfig,
-    advertised_listeners,
-    bound_listeners,
-    inter_broker_listener,
-    security_protocol_of,
-)
+from ...security.listener import Listener, SecurityProtocol
+from ..config import BrokerConfig, advertised_listeners, bound_listeners, inter_broker_listener
+
+Connect = Callable[[Listener], asyncio.BaseProtocol]
+"""Makes the protocol for a client that has connected to a listener."""
 
 LOCAL_HOST = "localhost"
 
@@ -30,8 +28,8 @@ class Listeners:
         self.ports: dict[str, int] = {}
         """The port to which each listener is bound, even if the configured port is 0."""
 
-    async def open(self, connect: Callable[[str], asyncio.BaseProtocol]) -> None:
-        """Bind every listener; `connect` makes the protocol for a client of the named listener.
+    async def open(self, connect: Connect) -> None:
+        """Bind every listener, whose clients are served by what `connect` makes.
 
         No connection is accepted before `start`. ConfigError if an address is not available.
         """
@@ -46,14 +44,12 @@ class Listeners:
             self._servers[listener.name] = server
             self.ports[listener.name] = server.sockets[0].getsockname()[1]
 
-    async def _bind(
-        self, listener: Endpoint, connect: Callable[[str], asyncio.BaseProtocol]
-    ) -> asyncio.Server:
-        name = listener.name
+    async def _bind(self, endpoint: Endpoint, connect: Connect) -> asyncio.Server:
+        listener = Listener(endpoint.name, SecurityProtocol(endpoint.security_protocol))
         return await asyncio.get_running_loop().create_server(
-            lambda: connect(name),
-            listener.host or None,
-            listener.port,
+            lambda: connect(listener),
+            endpoint.host or None,
+            endpoint.port,
             backlog=self._config.socket_listen_backlog_size,
             reuse_address=True,
             start_serving=False,
@@ -96,7 +92,7 @@ class Listeners:
                 listener.name,
                 listener.host or self._host_name,
                 listener.port or self.ports[listener.name],
-                security_protocol_of(self._config, listener.name),
+                listener.security_protocol,
             )
             for listener in advertised_listeners(self._config)
         ]

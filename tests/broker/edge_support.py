@@ -36,6 +36,7 @@ from minikafka.protocol.records.record_checks import Verdict
 from minikafka.protocol.records.records import NewRecord, build
 from minikafka.runtime.config import from_mapping
 from minikafka.runtime.runtime import Runtime, SystemRuntime
+from minikafka.security.listener import Listener
 from minikafka.security.principal import ANONYMOUS, Principal
 
 TOPIC = "flights"
@@ -302,7 +303,8 @@ class Client:
     """One peer: sends requests, reads responses."""
 
     def __init__(self, broker: "FakeBroker", listener: str) -> None:
-        self.connection = Connection(broker.edge, listener, broker.apis, broker.times)
+        came_by = Listener(listener)
+        self.connection = Connection(broker.edge, came_by, broker.apis, broker.times)
         self.transport = FakeTransport(self.connection)
         self.connection.connection_made(self.transport)
         self._read = 0

@@ -40,8 +40,21 @@ def read(**settings: str) -> BrokerConfig:
         ({"listeners": "PLAINTEXT://0.0.0.0:1"}, "advertised.listeners: is required"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "needs a host that others can reach"),
         ({"advertised.listeners": "X://h:1"}, "listener X is advertised but not in listeners"),
-        ({"inter.broker.listener.name": "X"}, "inter.broker.listener.name=X: is not an advertised"),
+        ({"inter.broker.listener.name": "X"}, "inter.broker.listener.name=X: listener X is not"),
         ({"listeners": "SSL://h:1"}, "only PLAINTEXT is spoken"),
+        ({"listeners": "INSIDE://h:1"}, "listener INSIDE is missing, and its name is no security"),
+        ({"listener.security.protocol.map": "A:TLS"}, "=TLS: must be one of PLAINTEXT, SSL, SASL"),
+        (
+            {"security.inter.broker.protocol": "SSL"},
+            "security.inter.broker.protocol=SSL: listener SSL is not an advertised listener",
+        ),
+        (
+            {
+                "security.inter.broker.protocol": "PLAINTEXT",
+                "inter.broker.listener.name": "PLAINTEXT",
+            },
+            "cannot be set together with inter.broker.listener.name=PLAINTEXT",
+        ),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "is not NAME:PROTOCOL"),
         ({"controller.quorum.bootstrap.servers": "c"}, "=c: is not host:port"),
         ({"controller.quorum.bootstrap.servers": ""}, "is required: where is the controller?"),

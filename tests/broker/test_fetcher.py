@@ -18,6 +18,7 @@ from minikafka.broker.replica.leader import ProposeIsr
 from minikafka.broker.replication.fetchers import ReplicaFetchers
 from minikafka.protocol.control.image import PartitionState
 from minikafka.protocol.control.messages import Endpoint
+from minikafka.security.listener import Listener
 
 from .channel_support import FakeChannel, config_with, until
 from .edge_support import FakeController, Front, Stock, connections_of
@@ -77,7 +78,7 @@ async def pair_of(tmp_path: Path, *, max_wait_ms: int) -> AsyncIterator[Pair]:
     front = Front(stock, SETTINGS, leader.defaults)
     edge, apis = front.edge, front.apis
     server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(edge, "PLAINTEXT", apis), "127.0.0.1", 0
+        lambda: Connection(edge, Listener("PLAINTEXT"), apis), "127.0.0.1", 0
     )
     channel = FakeChannel()
     channel.broker_epoch = follower.epoch(B)
