@@ -86,12 +86,14 @@ bench: $(STAMP) ## the benchmarks, as ratios within one run (about half an hour)
 docs: $(STAMP) ## reference pages of the Python API, from its docstrings, in build/api
 	@$(BIN)/python -m minikafka.deploy.api_docs build/api
 
-dist: $(STAMP) ## sdist and wheel, and the wheel tried in an environment of its own
-	rm -rf build/try dist
+dist: $(STAMP) ## sdist, wheel and manual pages; the wheel tried in an environment of its own
+	rm -rf build/try build/man dist
 	$(BIN)/python -m build
 	@$(PYTHON) -m venv build/try
 	@build/try/bin/pip install --quiet --disable-pip-version-check dist/*.whl
 	@cd build && try/bin/minikafka --version
+	@cd build && try/bin/minikafka generate helm --output try/chart
+	@cd build && try/bin/minikafka generate man --output man
 
 clean: ## remove what the build made
 	rm -rf .venv build dist src/*.egg-info .*_cache .coverage* .hypothesis

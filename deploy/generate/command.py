@@ -37,6 +37,7 @@ def generate() -> None:
     minikafka generate prometheus --data DIR --rules alerts.yml --output prometheus.yml
     minikafka generate alerts --output alerts.yml
     minikafka generate grafana --output minikafka.json
+    minikafka generate man --output /usr/local/share/man/man1
     """
 
 
@@ -374,6 +375,20 @@ def helm(brokers: int, controllers: str, image: str, storage: str, output: Path)
     from .helm import Charted, files
 
     _write_all(files(Charted(brokers, int(controllers), image, storage, VERSION)), output)
+
+
+@generate.command()
+@_directory
+def man(output: Path) -> None:
+    """Write the manual pages of minikafka, its commands and its daemons.
+
+    \b
+    minikafka generate man --output /usr/local/share/man/man1
+    man minikafka-topics
+    """
+    from .man import files
+
+    _write_all(files(), output)
 
 
 def _write(text: str, output: Path | None) -> None:
