@@ -79,7 +79,10 @@ class Ground:
 
     @classmethod
     def of(cls, runtime: Runtime, settings: Settings) -> "Ground":
-        """Make these parts for one broker. ConfigError if a default of topics is not valid."""
+        """Make these parts for one broker.
+
+        Raise ConfigError if a default of topics is not valid.
+        """
         defaults = TopicDefaults(settings.config.node_id, settings.properties)
         return cls(runtime, settings, defaults, Deadlines(runtime))
 

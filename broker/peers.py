@@ -44,10 +44,10 @@ class Peers:
         self._pool = Pool(runtime, options, RECONNECT)
 
     async def ask(self, broker_id: int, message: object, *, lane: str) -> Any:
-        """Send a request and return its response; PeerFailed after the request timeout.
+        """Send a request and return its response; raise PeerFailed after the request timeout.
 
-        Requests of one lane share a connection and are answered in order, so requests that may
-        take long need a lane of their own.
+        Requests of one lane share a connection and are answered in order, so requests that may take
+        long need a lane of their own.
         """
         endpoint = self._endpoint_of(broker_id)
         if endpoint is None:

@@ -64,7 +64,10 @@ class Broker:
 
     @classmethod
     async def start(cls, runtime: Runtime, settings: Settings, stop: Stop) -> "Broker":
-        """Start a broker, until it is unfenced; ConfigError or StorageError if it cannot start."""
+        """Start a broker, and return it once the controller has unfenced it.
+
+        Raise ConfigError or StorageError if it cannot start.
+        """
         directories: list[LogDirectory] = []
         listeners = Listeners(settings.config)
         broker: Broker | None = None

@@ -59,7 +59,10 @@ class Settings(NamedTuple):
 
 
 def read_settings(properties: Mapping[str, str]) -> Settings:
-    """Check properties and return the settings; ConfigError for an unknown key or bad value."""
+    """Check properties and return the settings.
+
+    Raise ConfigError for an unknown key or bad value.
+    """
     own = {key: value for key, value in properties.items() if not _is_elsewhere(key)}
     warnings = check_keys(own, *TABLES, known_unused=KNOWN_UNUSED)
     for table in TABLES:

@@ -89,7 +89,7 @@ class TopicDefaults:
     """The defaults of topics on one broker, and the broker's own settings that may change."""
 
     def __init__(self, node_id: int, file_settings: Mapping[str, str]) -> None:
-        """ConfigError if the file sets a default that is not valid for a topic."""
+        """Raise ConfigError if the file sets a default that is not valid for a topic."""
         self._node = str(node_id)
         self._settings = file_settings
         self._file = {

@@ -86,7 +86,7 @@ class Metadata:
         self._is_cut_off = False
 
     async def start(self) -> None:
-        """Connect to the cluster, start refreshing; BootstrapError after bootstrap_timeout_ms."""
+        """Connect and start refreshing; raise BootstrapError after bootstrap_timeout_ms."""
         if self._task.is_running:
             return
         deadline_ms = self._runtime.monotonic_ms() + self._config.bootstrap_timeout_ms
@@ -209,14 +209,14 @@ class Metadata:
     # -- connections
 
     async def connection_to(self, node_id: int, lane: str = CONTROL) -> KafkaConnection:
-        """Return a connection to a broker of the view; ConnectError if it cannot be reached."""
+        """Return a connection to a broker; raise ConnectError if it cannot be reached."""
         broker = self.view.brokers.get(node_id)
         if broker is None:
             raise ConnectError(Attempt(f"broker {node_id}", "resolve", "not in the metadata"))
         return await self.pool.get(broker.address, lane)
 
     async def any_connection(self) -> KafkaConnection:
-        """Return a connection to any broker that can be reached; BootstrapError if none can."""
+        """Return a connection to any broker; raise BootstrapError if none can be reached."""
 
         async def itself(connection: KafkaConnection) -> KafkaConnection:
             return connection

@@ -153,7 +153,7 @@ async def ends_of_epochs(
 async def ask_leaders(
     metadata: Metadata, questions: Mapping[TopicPartition, Q], ask: Ask[Q, A], timeout_ms: int
 ) -> dict[TopicPartition, A]:
-    """Ask about each partition until its leader has answered; AdminError if some refuse."""
+    """Ask about each partition until its leader has answered; raise AdminError if some refuse."""
     answers: dict[TopicPartition, A | ApiError] = {}
     async for partition, answer in _ask_leaders(metadata, questions, ask, timeout_ms):
         answers[partition] = answer

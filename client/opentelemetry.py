@@ -71,8 +71,8 @@ def observe(client: Client, meter_provider: MeterProvider | None = None) -> None
     """Report a client's metrics to OpenTelemetry until it is closed, and then once more.
 
     `meter_provider` is by default the global one, which may also be set later. Call this on the
-    event loop of a client for asyncio; RuntimeError if there is none. TypeError if `client` is not
-    a producer, consumer or admin of this library.
+    event loop of a client for asyncio; raise RuntimeError if there is none. Raise TypeError if
+    `client` is not a producer, consumer or admin of this library.
 
     Two metrics have the names of the semantic conventions: `messaging.client.sent.messages` and
     `messaging.client.consumed.messages`. The others are named `kafka.producer.request_latency_avg`
@@ -80,8 +80,8 @@ def observe(client: Client, meter_provider: MeterProvider | None = None) -> None
     are `messaging.system`, `messaging.client.id` (a number is appended if it is taken) and
     `messaging.consumer.group.name`.
 
-    A collection reads an asyncio client on its loop, and leaves it out if the loop is busy for
-    more than a second. So shut the provider down when the loop has ended, or in another thread.
+    A collection reads an asyncio client on its loop, and leaves it out if the loop is busy for more
+    than a second. So shut the provider down when the loop has ended, or in another thread.
     """
     kind = next((name for cls, name in KINDS.items() if isinstance(client, cls)), None)
     if kind is None:

@@ -200,7 +200,10 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
         return self._twin.send_batch(topic, batch, partition=partition)
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Wait until all records are acknowledged or failed; TimeoutError after `timeout_ms`."""
+        """Wait until all records are acknowledged or failed.
+
+        Raise TimeoutError after `timeout_ms`.
+        """
         self._check_usable()
         self._thread.run(self._twin.flush(timeout_ms))
 

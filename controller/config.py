@@ -203,7 +203,7 @@ class ControllerConfig:
 def listener_of(config: ControllerConfig) -> Endpoint:
     """Return the controller's listener; an empty host stands for all interfaces.
 
-    ConfigError if the configuration names none that is valid.
+    Raise ConfigError if the configuration names none that is valid.
     """
     for text in config.listeners.split(","):
         name, separator, address = text.strip().partition("://")
@@ -221,7 +221,7 @@ def listener_of(config: ControllerConfig) -> Endpoint:
 def quorum_of(
     config: ControllerConfig, directory_id: bytes
 ) -> tuple[QuorumSettings, dict[int, Endpoint]]:
-    """Return the quorum's members and their addresses; ConfigError if they are malformed."""
+    """Return the quorum's members and their addresses; raise ConfigError if they are malformed."""
     key, texts = "controller.quorum.voters", config.controller_quorum_voters
     name = listener_of(config).name
     endpoints: dict[int, Endpoint] = {}

@@ -237,7 +237,7 @@ class Controller:
     async def decide(self, decide: Callable[[Cluster], Decision[A]]) -> A:
         """Decide on the newest state; return the answer once that state is committed.
 
-        ApiError if this controller is not active, or if too many answers are pending.
+        Raise ApiError if this controller is not active, or if too many answers are pending.
         """
         self.check_active()
         if len(self._pending) >= PENDING_ANSWERS_MAX:
@@ -286,7 +286,7 @@ class Controller:
         return future
 
     def carry_out(self, decision: Decision[object]) -> None:
-        """Append a decision whose answer nobody needs; ApiError if not active."""
+        """Append a decision whose answer nobody needs; raise ApiError if not active."""
         if decision.records:
             future = self.submit(decision)
             future.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -53,7 +53,7 @@ class Liveness:
         self._is_closed = False
 
     async def listen(self, host: str, port: int) -> None:
-        """Receive heartbeats at this address; OSError if it is not available."""
+        """Receive heartbeats at this address; raise OSError if it is not available."""
         self._stream = await asyncio_dgram.bind((host, port))
         self._receiving = self._runtime.spawn(self._receive(), "heartbeats")
 

@@ -83,7 +83,7 @@ class ControllerServer:
     async def start(
         cls, runtime: Runtime, config: ControllerConfig, on_failed: Callable[[str], None]
     ) -> "ControllerServer":
-        """Start everything; ConfigError or StorageError if that is not possible."""
+        """Start everything; raise ConfigError or StorageError if that is not possible."""
         directory = await LogDirectory.open(
             runtime, config.directory, node_id=config.node_id, cluster_id=config.cluster_id
         )

@@ -100,7 +100,10 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is called; UsageError with the nearest name if there is none."""
+        """Find the command that is called.
+
+        Raise UsageError with the nearest name if there is none.
+        """
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             ctx.fail(f"No such command {name!r}{did_you_mean(name, COMMANDS)}")

@@ -17,7 +17,7 @@ class ConsoleProcess:
 
     @classmethod
     def start(cls, bootstrap: str, port: int) -> "ConsoleProcess":
-        """Start the console and wait until it listens; DaemonFailed if it ends before."""
+        """Start the console and wait until it listens; raise DaemonFailed if it ends before."""
         command = [sys.executable, "-m", "minikafka", "console", "--until-input-ends"]
         command += ["--bootstrap-server", bootstrap, "--port", str(port)]
         # It reads its input to the end, which comes when we close it, or are killed.

@@ -41,7 +41,7 @@ class HostBroker:
 
 
 def plan(properties: Mapping[str, str], count: int, log_dir: Path) -> list[HostBroker]:
-    """Derive the brokers from the properties of the first; ConfigError for what collides."""
+    """Derive the brokers from the properties of the first; raise ConfigError for what collides."""
     first = properties.get("node.id", properties.get("broker.id", ""))
     if not (first.isascii() and first.isdigit()):
         raise ConfigError("node.id", first or None, "must be the number of the first broker")
@@ -126,7 +126,10 @@ class HostBrokers:
             self._start(broker)
 
     def wait_until_ready(self, timeout_seconds: float) -> None:
-        """Wait until every broker serves; NotReadyInTime if one still starts, else DaemonFailed."""
+        """Wait until every broker serves.
+
+        Raise NotReadyInTime if one still starts, else DaemonFailed.
+        """
         deadline = time.monotonic() + timeout_seconds
         for broker in self.brokers.values():
             daemon = self._running[broker.name]

@@ -108,7 +108,8 @@ class LocalCluster:
     def wait_until_ready(self, timeout_seconds: float = 30.0) -> None:
         """Wait until all running daemons accept connections and brokers see each other unfenced.
 
-        NotReadyInTime after the timeout; the call may be repeated. DaemonFailed if a daemon ended.
+        Raise NotReadyInTime after the timeout; the call may be repeated. Raise DaemonFailed if a
+        daemon ended.
         """
         deadline = time.monotonic() + timeout_seconds
         nodes = [node for node in self.layout.nodes if self.is_running(node.name)]

@@ -44,7 +44,10 @@ def server_start(daemon: bool, properties: Path, override: tuple[str, ...]) -> N
 
 
 def role_of(settings: Mapping[str, str]) -> str:
-    """Return the role in process.roles, broker by default; ConfigError for both or another."""
+    """Return the role in process.roles, broker by default.
+
+    Raise ConfigError for both or another.
+    """
     roles = [role.strip() for role in settings.get("process.roles", ROLES[0]).split(",")]
     if len(roles) == 1 and roles[0] in ROLES:
         return roles[0]

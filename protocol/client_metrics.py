@@ -60,7 +60,7 @@ class ClientMetricsConfig:
             pass
 
     def patterns(self) -> Iterator[tuple[str, Any]]:
-        """Yield each selector with its compiled expression; ConfigError if one is wrong."""
+        """Yield each selector with its compiled expression; raise ConfigError if one is wrong."""
         for item in self.match:
             selector, equals, expression = (part.strip() for part in item.partition("="))
             if not equals or selector not in SELECTORS:
@@ -73,6 +73,6 @@ class ClientMetricsConfig:
 
 
 def read_subscription(settings: Mapping[str, str]) -> ClientMetricsConfig:
-    """Check the settings of a subscription and return them; ConfigError if one is wrong."""
+    """Check the settings of a subscription and return them; raise ConfigError if one is wrong."""
     check_keys(settings, ClientMetricsConfig, known_unused={})
     return from_mapping(ClientMetricsConfig, settings)

@@ -45,12 +45,12 @@ class RequestHeader(NamedTuple):
 
 
 def request_class(api_key: int) -> type:
-    """Return the class of an API's request; KeyError if the API is not supported here."""
+    """Return the class of an API's request; raise KeyError if the API is not supported here."""
     return REQUESTS[api_key]
 
 
 def response_class(api_key: int) -> type:
-    """Return the class of an API's response; KeyError if the API is not supported here."""
+    """Return the class of an API's response; raise KeyError if the API is not supported here."""
     return RESPONSES[api_key]
 
 
@@ -97,7 +97,7 @@ def encoder_of(cls: type, version: int) -> Encoder:
 
 
 def decode(cls: type[T], version: int, view: Buffer) -> T:
-    """Decode a message that fills `view`; RemoteProtocolError if the bytes are malformed."""
+    """Decode a message that fills `view`; raise RemoteProtocolError if the bytes are malformed."""
     return decode_at(cls, version, memoryview(view), 0)
 
 

@@ -58,7 +58,7 @@ def encode_subscription(
 
 
 def decode_subscription(encoded: bytes) -> ConsumerProtocolSubscription:
-    """Decode a member's metadata of JoinGroup; RemoteProtocolError if it is malformed."""
+    """Decode a member's metadata of JoinGroup; raise RemoteProtocolError if it is malformed."""
     return _decode(ConsumerProtocolSubscription, encoded)
 
 

@@ -233,13 +233,13 @@ def encode_record(record: Record, *, version: int | None = None) -> tuple[bytes,
 
 
 def decode_group_record(key: bytes, value: bytes | None) -> GroupRecord:
-    """Decode a record of `__consumer_offsets`; RemoteProtocolError if it is malformed."""
+    """Decode a record of `__consumer_offsets`; raise RemoteProtocolError if it is malformed."""
     found: GroupRecord = _decode(_GROUP_KINDS, key, value)
     return found
 
 
 def decode_transaction_record(key: bytes, value: bytes | None) -> TransactionStateRecord:
-    """Decode a record of `__transaction_state`; RemoteProtocolError if it is malformed."""
+    """Decode a record of `__transaction_state`; raise RemoteProtocolError if it is malformed."""
     found: TransactionStateRecord = _decode(_TRANSACTION_KINDS, key, value)
     return found
 

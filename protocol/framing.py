@@ -108,7 +108,8 @@ class FrameReader:
     def frames(self) -> Iterator[memoryview]:
         """Yield the whole frames that were not yielded yet, without their sizes.
 
-        RemoteProtocolError for a size that is negative or above the limit, as soon as it is read.
+        Raise RemoteProtocolError for a size that is negative or above the limit, as soon as it is
+        read.
         """
         while True:
             start = self._start

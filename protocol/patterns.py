@@ -8,7 +8,7 @@ from typing import Any
 
 
 def compiled(pattern: str) -> Any:
-    """Compile the pattern for `fullmatch` and `search`; ValueError if it is malformed."""
+    """Compile the pattern for `fullmatch` and `search`; raise ValueError if it is malformed."""
     import re2
 
     options = re2.Options()

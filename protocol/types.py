@@ -66,7 +66,7 @@ def uuid_to_text(uuid: bytes) -> str:
 
 
 def uuid_from_text(text: str) -> bytes:
-    """Decode a text of `uuid_to_text`; ValueError for anything else."""
+    """Decode a text of `uuid_to_text`; raise ValueError for anything else."""
     try:
         uuid = base64.b64decode(text + "==", altchars=b"-_", validate=True)
     except binascii.Error as error:

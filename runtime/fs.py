@@ -46,7 +46,7 @@ class File(Protocol):
         """Write at most 1,024 buffers and return the bytes written, which may be fewer."""
 
     def preadv(self, buffer: bytearray | memoryview, offset: int) -> int:
-        """Read what the page cache holds; BlockingIOError if it lacks the first page."""
+        """Read what the page cache holds; raise BlockingIOError if it lacks the first page."""
 
     def preadv_wait(self, buffer: bytearray | memoryview, offset: int) -> int:
         """Read and wait for the disk, on the event loop: for start-up and small reads."""
@@ -92,7 +92,7 @@ class FileSystem(Protocol):
         """Rename, replacing a file of the target's name."""
 
     def remove(self, path: str) -> None:
-        """Remove one file; FileNotFoundError if there is none."""
+        """Remove one file; raise FileNotFoundError if there is none."""
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory and all in it."""

@@ -19,7 +19,10 @@ def metrics_listener() -> Any:
 
 
 def metrics_address(text: str | None) -> tuple[str, int] | None:
-    """Return host and port to listen on, or None if unset; ConfigError if the text is wrong."""
+    """Return host and port to listen on, or None if unset.
+
+    Raise ConfigError if the text is wrong.
+    """
     if text is None:
         return None
     host, _, port = text.rpartition(":")

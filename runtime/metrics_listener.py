@@ -65,7 +65,10 @@ class MetricsListener:
         self._scrapes = 0
 
     async def open(self) -> None:
-        """Listen, and start measuring the loop; ConfigError if the address is not available."""
+        """Listen, and start measuring the loop.
+
+        Raise ConfigError if the address is not available.
+        """
         host, port = self.address
         try:
             self._server = await asyncio.start_server(

@@ -50,7 +50,7 @@ class Task(NamedTuple):
 
     @classmethod
     def current(cls) -> Self:
-        """Ask Spark for the labels of the running task; ExactlyOnceError outside a task."""
+        """Ask Spark for the labels of the running task; raise ExactlyOnceError outside a task."""
         context = TaskContext.get()
         if context is None:
             raise ExactlyOnceError("exactly_once writes in a task of Spark, and this is none")
@@ -149,7 +149,7 @@ def write(
 def commit(
     options: SinkOptions, batch_id: int, messages: Sequence[WriterCommitMessage | None]
 ) -> None:
-    """Make a batch visible, all of it or nothing; ExactlyOnceError if it is not.
+    """Make a batch visible, all of it or nothing; raise ExactlyOnceError if it is not.
 
     May be repeated by anyone, with the same messages or with those of another attempt at the same
     batch: only the first commit counts. It is an error once a later batch is committed.

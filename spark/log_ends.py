@@ -50,7 +50,10 @@ class LogEnd(NamedTuple):
 
 
 class LogEnds:
-    """Measures logs with its own clients, opened on first use. ConfigError for a bad setting."""
+    """Measures logs with its own clients, opened on first use.
+
+    Raise ConfigError for a bad setting.
+    """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         admin_only = {row.key for row in settings_of(AdminConfig)} - {

@@ -124,7 +124,7 @@ def is_partition(text: str) -> bool:
 
 
 def flag(options: Mapping[str, str], option: str, *, default: bool) -> bool:
-    """Read an option that is true or false; OptionError for other texts."""
+    """Read an option that is true or false; raise OptionError for other texts."""
     text = options.get(option.lower())
     if text is None:
         return default

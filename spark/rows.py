@@ -142,7 +142,7 @@ def _partitions(batch: pa.RecordBatch) -> Ints | None:
 
 
 def _check_headers(columns: dict[str, Any], first_row: int) -> None:
-    """Drop the column if no row has headers; RowError for a header without a key."""
+    """Drop the column if no row has headers; raise RowError for a header without a key."""
     column = columns.get("headers")
     if column is None:
         return

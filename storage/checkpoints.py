@@ -55,7 +55,7 @@ def decode_offsets(data: bytes | None) -> dict[TopicPartition, int] | None:
 
 
 def _number(text: str) -> int:
-    """Read an int64 that is not negative, in plain digits; ValueError for anything else."""
+    """Read an int64 that is not negative, in plain digits; raise ValueError for anything else."""
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(INT64_MAX))):
         raise ValueError(text)
     number = int(text)

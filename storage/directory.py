@@ -153,7 +153,10 @@ class LogDirectory:
             await self.join(cluster_id, key)
 
     async def join(self, cluster_id: str, key: str = "log.dirs") -> None:
-        """Record on disk the cluster of this directory; ConfigError if it belongs to another."""
+        """Record on disk the cluster of this directory.
+
+        Raise ConfigError if it belongs to another.
+        """
         self.meta = await belong(self.files, self.path, self.meta, cluster_id, key)
 
     async def _read_checkpoints(self) -> None:

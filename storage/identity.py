@@ -55,7 +55,10 @@ async def identify(runtime: Runtime, files: Files, path: str, node_id: int) -> M
 async def belong(
     files: Files, path: str, meta: MetaProperties, cluster_id: str, key: str
 ) -> MetaProperties:
-    """Record on disk that the directory belongs to a cluster; ConfigError if it is another's."""
+    """Record on disk that the directory belongs to a cluster.
+
+    Raise ConfigError if it is another's.
+    """
     if meta.cluster_id is not None:
         if meta.cluster_id != cluster_id:
             why = f"belongs to cluster.id={meta.cluster_id}, not {cluster_id}"

@@ -60,7 +60,7 @@ class SegmentFile:
         self._files.remove(self.path + LOG)
 
     def read_warm(self, view: memoryview, position: int) -> int:
-        """Read into `view` what the page cache holds; BlockingIOError if it holds nothing."""
+        """Read into `view` what the page cache holds; raise BlockingIOError if it holds nothing."""
         files = self._files
         if files.failure is not None:
             raise files.failure

@@ -12,11 +12,13 @@ from ...storage.files import DEFAULT_MAX_OPEN
 KEPT_MAX: Final = 256
 """The most descriptors reserved for checkpoints, flushes, other brokers and scrapes."""
 LOOKED_AT: Final = 64
-"""The most open connections that are checked for a silent one, which a new one then replaces."""
+"""The most open connections, the longest inactive first, that are checked for a silent one when all
+places are taken.
+"""
 
 
 class Budget(NamedTuple):
-    """The shares of the process's descriptors."""
+    """The file descriptors of the process, shared between log files and client connections."""
 
     files: int
     """The most open files of each data directory."""

@@ -104,7 +104,11 @@ class Holdings(Generic[H]):
     def in_the_way(
         self, excess: int, now_ms: int, patience_ms: int, spared: Container[H] = ()
     ) -> list[H]:
-        """Return holders idle for `patience_ms`, until they hold `excess` bytes together."""
+        """Return the holders that should give up memory, until they hold `excess` bytes together.
+
+        Those that finished something the longest ago come first. A holder is left out if it
+        finished something within `patience_ms`, is a follower, or is among `spared`.
+        """
         found: list[H] = []
         for holder, held in self._held.items():
             if excess <= 0:

@@ -29,8 +29,9 @@ PATIENCE_MS: Final = 5_000
 request."""
 SWEEP_MS: Final = 1_000
 RESPONSE_PART: Final = 8
-"""A fetch may read one part in so many of the free response memory, but at least `LEAST_RESPONSE`
-bytes."""
+"""A fetch may read the free response memory divided by RESPONSE_PART, but at least `LEAST_RESPONSE`
+bytes.
+"""
 LEAST_RESPONSE: Final = 256 << 10
 
 

@@ -21,7 +21,10 @@ log = logging.getLogger(__name__)
 def describe(
     edge: Edge, broker: str, wanted: list[str] | None
 ) -> list[DescribeConfigsResourceResult]:
-    """Return the levels in force of the wanted loggers, or of all; ApiError if not our id."""
+    """Return the current levels of the wanted loggers, or of all if `wanted` is None.
+
+    Raises ApiError if `broker` is not the id of this broker.
+    """
     check_is_here(edge, broker)
     return [
         DescribeConfigsResourceResult(

@@ -1,4 +1,4 @@
-"""Answers that several APIs share: current leaders, node endpoints, operations of an authorizer.
+"""Answers that several APIs share: leaders, endpoints of nodes, operations that clients may do.
 
 Small builders of response values; nothing here decides about a partition.
 """
@@ -59,7 +59,10 @@ def node_endpoints(call: Call, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
 
 
 def known_to_client(error: ErrorCode, version: int, fenced_from: int) -> ErrorCode:
-    """Return the error; below version `fenced_from`, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH."""
+    """Return the error, replaced by one that the client's version knows.
+
+    Versions below `fenced_from` get INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.
+    """
     if error is ErrorCode.PRODUCER_FENCED and version < fenced_from:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error

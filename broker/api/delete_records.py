@@ -91,7 +91,7 @@ class DeletedRecords(CallAnswer):
         self.call.connection.wake()
 
     def poll(self) -> list[Buffer] | None:
-        """Return the response once all logs begin late enough or the timeout is over."""
+        """Return the response once all logs begin late enough or the timeout is over, else None."""
         self._look()
         if self._waiting and not self._is_expired:
             return None

@@ -136,7 +136,7 @@ class ParkedFetch(CallAnswer):
         """Do nothing: a follower gets a new high watermark with its next response anyway."""
 
     def poll(self) -> list[Buffer] | None:
-        """Return the response once there is enough data or max_wait_ms is over."""
+        """Return the response once there is enough data or max_wait_ms is over; until then None."""
         if self._cold is not None and not self._cold.done():
             return None
         reading = self._reading

@@ -61,7 +61,7 @@ class Reading:
         partitions: list[FetchPartition],
         watch: FollowerWatch | None = None,
     ) -> None:
-        """If there is a `watch`, `partitions` are its unread ones, and it notes each read."""
+        """With a `watch`, `partitions` are those it reports as changed; it notes each read."""
         self._edge = edge
         self._asker = asker
         self._bytes = 0

@@ -122,7 +122,7 @@ class FollowerWatch:
         self.unread.pop(key, None)
 
     def _vouch(self, partition: Partition) -> None:
-        """Report the fetches that skipped this partition as fetches at the end of its log."""
+        """Count the fetches that skipped this partition as fetches at the end of its log."""
         leader = partition.leader
         if leader is not None:
             leader.on_idle_fetches(self._follower, self._fetched_at_ms)

@@ -52,7 +52,10 @@ class Sliced(CallAnswer, Generic[Asked, Told]):
         self._told: list[Told] = []
 
     def poll(self) -> list[Buffer] | None:
-        """Answer the next slice of items. The connection polls again in the next turn if needed."""
+        """Build the next slice; return the response once all items are answered, else None.
+
+        While items are left, the connection polls again in the next turn of the event loop.
+        """
         asked, told = self._asked, self._told
         monotonic_ms = self.call.edge.runtime.monotonic_ms
         end_ms = monotonic_ms() + SLICE_MS

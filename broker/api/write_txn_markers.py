@@ -66,7 +66,7 @@ class WrittenMarkers(CallAnswer):
         self._waiters: list[Waiter] = []
         self._deadline: Deadline | None = None
         self._is_over = False
-        """True after the timeout: later results are ignored."""
+        """True after the timeout, from which on results are ignored."""
 
     def write(
         self, marker: TransactionMarker, topic: str, result: WritableTxnMarkerPartitionResult

@@ -1,6 +1,6 @@
-"""Chooses the next controller to try: one that another names, else the configured ones in turn.
+"""Chooses the next controller to try: the one that a controller named, else the configured in turn.
 
-Pure. The one that has just failed comes last, because a silent host costs a whole timeout.
+Pure. The address that was tried last comes last, because a silent host costs a whole timeout.
 """
 
 from dataclasses import dataclass
@@ -33,5 +33,8 @@ class ControllerAddresses:
         return self.configured[place]
 
     def pause_comes_after(self, failure_count: int) -> bool:
-        """True if every controller has failed; until then the next one is tried without a pause."""
+        """True if every configured controller has been tried since the last success, so pause now.
+
+        Until then, and if a controller has named another one, the next try comes without a pause.
+        """
         return self.redirect is None and failure_count >= len(self.configured)

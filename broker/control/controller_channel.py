@@ -65,7 +65,7 @@ class ActiveController(Protocol):
         """Have the controller carry out an admin request; return its answer's body."""
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
-        """Reserve producer ids; return the first, and how many."""
+        """Reserve a range of producer ids; return the first of them and their number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,8 @@ class ControllerChannel:
     async def call(self, request: Request[A], *, timeout_ms: int | None = None) -> A:
         """Send the controller a request once, after waiting for a connection.
 
-        Raise ApiError with REQUEST_TIMED_OUT, NETWORK_EXCEPTION or the controller's refusal.
+        Both together take at most `timeout_ms`, by default request.timeout.ms. Raise ApiError with
+        REQUEST_TIMED_OUT, NETWORK_EXCEPTION or the controller's refusal.
         """
         timeout_ms = self._config.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = self._runtime.monotonic_ms() + timeout_ms
@@ -195,7 +196,7 @@ class ControllerChannel:
         return answer.body
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
-        """Reserve producer ids; return the first, and how many."""
+        """Reserve a range of producer ids; return the first of them and their number."""
         await self._registered.wait()
         deadline_ms = self._runtime.monotonic_ms() + self._config.request_timeout_ms
         request = AllocateProducerIds(self._registration.broker_id, self.broker_epoch)

@@ -317,7 +317,10 @@ class Transactions:
         self._log.append(shard, records, on_settled, on_appended)
 
     def check_invariants(self) -> None:
-        """Check each ledger, and that markers are sent only for its present transactions."""
+        """Check the ledgers and markers.
+
+        Raise InvariantViolation if a sent decision has changed.
+        """
         self.sender.markers.check_invariants()
         for shard in self.shards:
             shard.state.check_invariants()

@@ -64,7 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         self.watch: Watch | None = None
         """Notes the changed partitions of a follower's fetch session."""
         self.wall_ms = self.started = 0
-        """The time of the latest event, and the number of requests handled so far."""
+        """The wall time of the latest event in ms, and the number of requests handled so far."""
         self._apis = apis
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.outbox: Outbox = cast("Outbox", None)

@@ -31,7 +31,7 @@ class Listeners:
     async def open(self, connect: Connect) -> None:
         """Bind every listener, whose clients are served by what `connect` makes.
 
-        No connection is accepted before `start`. ConfigError if an address is not available.
+        No connection is accepted before `start`. Raise ConfigError if an address is not available.
         """
         for listener in bound_listeners(self._config):
             try:
@@ -56,7 +56,7 @@ class Listeners:
         )
 
     async def start(self) -> None:
-        """Begin to accept connections; ConfigError if an address has been taken meanwhile."""
+        """Begin to accept connections; raise ConfigError if an address has been taken meanwhile."""
         for name, server in self._servers.items():
             try:
                 await server.start_serving()
@@ -72,7 +72,10 @@ class Listeners:
         self._servers.clear()
 
     async def resolve_host(self) -> None:
-        """Find this machine's name, if it resolves, for listeners with an empty host."""
+        """Find the host to advertise for listeners without one.
+
+        It is the name of this machine if that resolves, else localhost.
+        """
         if all(listener.host for listener in advertised_listeners(self._config)):
             return
         import platform  # rarely needed

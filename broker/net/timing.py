@@ -190,7 +190,7 @@ class Meter:
         """The decoded requests by API and version."""
 
     def turn_to(self, api: object, key: int, version: int) -> Counted:
-        """Return the count for a request to another API than the one before, or version."""
+        """Return the count for a request whose API or version differs from the latest one's."""
         counted = self._spoken.setdefault((key, version), Counted(version, api))
         self.latest = counted
         if key == ApiKey.PRODUCE:

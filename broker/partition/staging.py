@@ -74,7 +74,7 @@ class Staging:
         return appended
 
     def answer_known(self, known: ProducedBatch | ErrorCode, rules: intake.IntakeRules) -> Appended:
-        """Return the first answer to a batch that is repeated; a refusal if `known` is an error."""
+        """Return the first result of a repeated batch, or a refusal if `known` is an error."""
         if isinstance(known, ErrorCode):
             return self.refuse(Appended(known))
         log = self._log

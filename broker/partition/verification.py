@@ -116,8 +116,8 @@ class Verifications:
     ) -> ProducedBatch | ErrorCode | None:
         """Check a client's transactional batch; return None if it may be appended.
 
-        If it may be, the producer's attempt has ended. Otherwise return the error, or the earlier
-        batch that this one repeats.
+        Then the producer's attempt ends. Otherwise return the error, or the earlier batch that this
+        one repeats.
         """
         producer_id = header.producer_id
         up_to = NOT_VERIFIED

@@ -262,7 +262,10 @@ class FollowerReplica:
             )
 
     def _follow_bounds(self, answer: Fetched[Batch], start: int, end: int) -> list[FollowerEffect]:
-        """Follow the leader's high watermark and log start, within `start` to `end`."""
+        """Raise our high watermark and log start to the leader's, within `start` to `end`.
+
+        Return the effects that do it.
+        """
         effects: list[FollowerEffect] = []
         # It never moves down: what is committed stays so, even if a new leader knows less of it.
         followed = min(max(answer.high_watermark, answer.log_start_offset), end)

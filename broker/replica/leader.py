@@ -190,7 +190,7 @@ class LeaderReplica:
         return self._advance_high_watermark(now_ms)
 
     def on_brokers_changed(self, now_ms: int) -> Effects:
-        """Propose followers that may join, and commit, after brokers have died or returned."""
+        """After brokers died or returned, propose followers that may join, and try to commit."""
         return self._propose_expansion(now_ms) + self._advance_high_watermark(now_ms)
 
     def on_appended(self, log_end_offset: int, now_ms: int) -> Effects:

@@ -64,14 +64,20 @@ class Instance:
         return max(INTERVALS_SILENT * self.asked.interval_ms, SILENT_MS)
 
     def ask(self, now_ms: int) -> None:
-        """Accept a request for the subscription; ApiError THROTTLING_QUOTA_EXCEEDED if early."""
+        """Accept a request for the subscription.
+
+        Raise ApiError THROTTLING_QUOTA_EXCEEDED if early.
+        """
         is_early = self._is_early(self._asked_ms, now_ms) or self._is_early(self._pushed_ms, now_ms)
         if is_early and self.last_error not in ASK_AGAIN_AFTER:
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         self._asked_ms, self._may_push, self.last_error = now_ms, True, ErrorCode.NONE
 
     def push(self, request: PushTelemetryRequest, now_ms: int, max_bytes: int) -> None:
-        """Accept a push before it is read; ApiError if it is early or does not fit `asked`."""
+        """Accept a push before it is read.
+
+        Raise ApiError if it is early or does not fit `asked`.
+        """
         if self.has_ended:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         # Clients send the first push after a random part of the interval, so that pushes spread.
@@ -122,7 +128,7 @@ class ClientTelemetry:
         return self._subscriptions.unread
 
     def ask(self, instance_id: bytes, client: Client, now_ms: int) -> Asked:
-        """Return the client's subscription; ApiError if it asks too early."""
+        """Return the client's subscription; raise ApiError if it asks too early."""
         if not self._subscriptions:
             return self._subscriptions.asked_of(instance_id, client)
         instance = self._instance(instance_id, client, now_ms)
@@ -134,7 +140,7 @@ class ClientTelemetry:
         return instance.asked
 
     def push(self, request: PushTelemetryRequest, client: Client, now_ms: int) -> None:
-        """Read a push and show its metrics; ApiError if the push is refused."""
+        """Read a push and show its metrics; raise ApiError if the push is refused."""
         if request.client_instance_id in RESERVED_IDS:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         if not self._subscriptions:
@@ -184,7 +190,10 @@ class ClientTelemetry:
         return found
 
     def _read(self, request: PushTelemetryRequest) -> Pushed:
-        """Decompress and read the metrics; ApiError if they are too large or no valid OTLP."""
+        """Decompress and read the metrics.
+
+        Raise ApiError if they are too large or no valid OTLP.
+        """
         try:
             data = decompress(Codec(request.compression_type), request.metrics, self.max_bytes)
             return read_metrics(data, samples_max=SAMPLES_PER_CLIENT_MAX, fields_max=FIELDS_MAX)

@@ -66,7 +66,10 @@ class Admin:
         return cls(**dict(config), **arguments)
 
     async def start(self) -> Self:
-        """Connect to the cluster, as `async with` does; BootstrapError on bootstrap_timeout_ms."""
+        """Connect to the cluster, as `async with` does.
+
+        Raise BootstrapError on bootstrap_timeout_ms.
+        """
         await self._asking.start()
         return self
 
@@ -96,7 +99,7 @@ class Admin:
     async def client_instance_id(self, *, timeout_ms: int = INSTANCE_ID_TIMEOUT_MS) -> str:
         """Return the id that a broker gave to this client for its metrics (KIP-714).
 
-        It identifies the client in the metrics that the client pushes. ValueError if
+        It identifies the client in the metrics that the client pushes. Raise ValueError if
         enable.metrics.push is false, RequestTimedOut if no broker has given one in `timeout_ms`.
         """
         self._asking.check_open()

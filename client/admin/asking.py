@@ -243,7 +243,10 @@ class Asking:
             Awaitable[Mapping[TopicPartition, T | ApiError]],
         ],
     ) -> dict[TopicPartition, T]:
-        """Ask the leader of each partition until it has answered; AdminError if some refuse."""
+        """Ask the leader of each partition until it has answered.
+
+        Raise AdminError if some refuse.
+        """
         self.check_open()
         return await ask_leaders(self.metadata, questions, ask, self.config.default_api_timeout_ms)
 
@@ -277,7 +280,10 @@ class Asking:
         keys: Iterable[str],
         ask: Callable[[Coordinator, str], Awaitable[T]],
     ) -> dict[str, T]:
-        """Ask the coordinator of each key, all at once; AdminError if some keys are refused."""
+        """Ask the coordinator of each key, all at once.
+
+        Raise AdminError if some keys are refused.
+        """
         names = list(dict.fromkeys(keys))
         answers = await asyncio.gather(
             *(ask(self.coordinators.of(kind, name), name) for name in names),

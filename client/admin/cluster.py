@@ -65,7 +65,7 @@ async def describe_cluster(asking: Asking, *, include_fenced: bool = False) -> C
 
 
 async def unregister_broker(asking: Asking, broker_id: int) -> None:
-    """Remove the registration of a broker that will not come back; ApiError if there is none.
+    """Remove the registration of a broker that will not come back; raise ApiError if there is none.
 
     The broker leaves every ISR. It stays assigned to its replicas, so move them first by
     `alter_partition_reassignments`. A broker that still runs registers again by itself, and is
@@ -135,7 +135,7 @@ async def describe_features(asking: Asking) -> FeatureMetadata:
 async def update_features(
     asking: Asking, updates: Mapping[str, FeatureUpdate], *, validate_only: bool = False
 ) -> None:
-    """Finalise levels of features, all or none; AdminError if some are refused.
+    """Finalise levels of features, all or none; raise AdminError if some are refused.
 
     With `validate_only`, only check whether that could be done.
     """

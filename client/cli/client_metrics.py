@@ -65,7 +65,7 @@ def client_metrics(bootstrap: str, command_config: Path | None, **flags: Any) ->
 
 
 def _action(flags: Mapping[str, Any]) -> str:
-    """Return the one action; UsageError if the flags do not fit it."""
+    """Return the one action; raise UsageError if the flags do not fit it."""
     actions = [each for each in ACTIONS if flags[each]]
     if len(actions) != 1:
         why = "Command must include exactly one action: --alter, --delete, --describe or --list."

@@ -59,7 +59,9 @@ def controllers_option(*short: str) -> Callable[[F], F]:
 
 
 def one_end(bootstrap: str | None, controllers: str | None) -> str | None:
-    """Return the brokers to ask, None to ask controllers; UsageError if both or neither are given.
+    """Return the brokers to ask, None to ask controllers.
+
+    Raise UsageError if both or neither are given.
 
     If only the environment names brokers, the controllers are asked.
     """

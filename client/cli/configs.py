@@ -117,7 +117,7 @@ def configs(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
 
 
 def _request(flags: Mapping[str, Any]) -> Request:
-    """Read the flags; UsageError if some are missing or contradict each other."""
+    """Read the flags; raise UsageError if some are missing or contradict each other."""
     if flags["alter"] == flags["describe"]:
         raise click.UsageError("Command must include exactly one action: --describe, --alter")
     kind, name = _entity(flags)

@@ -76,7 +76,7 @@ def features(
 
 
 def _updates(action: str, flags: Mapping[str, object]) -> dict[str, FeatureUpdate]:
-    """Return the requested levels; UsageError if they do not fit the action."""
+    """Return the requested levels; raise UsageError if they do not fit the action."""
     texts, metadata = flags["features"], flags["metadata"]
     assert isinstance(texts, tuple)
     if flags["unsafe"] and action not in ("downgrade", "disable"):

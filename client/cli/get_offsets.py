@@ -113,7 +113,7 @@ def get_offsets(
 
 
 def time_of(text: str) -> int:
-    """Parse --time; ConfigError if the text is not a time."""
+    """Parse --time; raise ConfigError if the text is not a time."""
     if text.lower() in TIMES:
         return TIMES[text.lower()]
     try:

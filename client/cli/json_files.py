@@ -9,7 +9,10 @@ from ...runtime.errors import ConfigError
 
 
 def read_json(path: Path, option: str) -> dict[str, Any]:
-    """Return the JSON object in the file; ConfigError if it is none, or of another version."""
+    """Return the JSON object in the file.
+
+    Raise ConfigError if it is none, or of another version.
+    """
     try:
         found = json.loads(path.read_text())
     except (ValueError, OSError) as error:
@@ -22,7 +25,10 @@ def read_json(path: Path, option: str) -> dict[str, Any]:
 
 
 def entries(found: dict[str, Any], key: str, option: str) -> list[dict[str, Any]]:
-    """Return the list of objects under `key`; ConfigError if it is missing or no such list."""
+    """Return the list of objects under `key`.
+
+    Raise ConfigError if it is missing or no such list.
+    """
     listed = found.get(key)
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise ConfigError(option, json.dumps(found)[:80], f'must hold a list "{key}" of objects')
@@ -32,7 +38,7 @@ def entries(found: dict[str, Any], key: str, option: str) -> list[dict[str, Any]
 
 
 def text_of(entry: dict[str, Any], key: str, option: str) -> str:
-    """Return the text under `key`; ConfigError if it is missing or no text."""
+    """Return the text under `key`; raise ConfigError if it is missing or no text."""
     value = entry.get(key)
     if not isinstance(value, str):
         raise ConfigError(option, json.dumps(entry), f'needs a text "{key}"')
@@ -40,7 +46,7 @@ def text_of(entry: dict[str, Any], key: str, option: str) -> str:
 
 
 def number_of(entry: dict[str, Any], key: str, option: str) -> int:
-    """Return the number under `key`; ConfigError if it is missing or not 0 or more."""
+    """Return the number under `key`; raise ConfigError if it is missing or not 0 or more."""
     value = entry.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ConfigError(option, json.dumps(entry), f'needs a number "{key}"')

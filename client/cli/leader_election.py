@@ -62,7 +62,10 @@ def leader_election(
 
 
 def _partitions(flags: Mapping[str, object]) -> list[TopicPartition] | None:
-    """Return the selected partitions, None for all; UsageError unless one option selects them."""
+    """Return the selected partitions, None for all.
+
+    Raise UsageError unless one option selects them.
+    """
     topic, partition, path = flags["topic"], flags["partition"], flags["path_to_json_file"]
     ways = [bool(flags["all_topic_partitions"]), topic is not None, path is not None]
     if sum(ways) != 1:

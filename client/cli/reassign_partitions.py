@@ -142,7 +142,7 @@ def reassign_partitions(bootstrap: str, command_config: Path | None, **flags: An
 
 
 def _request(flags: Mapping[str, Any]) -> Request:
-    """Read the flags; UsageError unless they name exactly one action with what it needs."""
+    """Read the flags; raise UsageError unless they name exactly one action with what it needs."""
     chosen = [action for action in ACTIONS if flags[f"action_{action}"]]
     if len(chosen) != 1:
         raise click.UsageError(

@@ -43,7 +43,7 @@ def to_json(placement: Placement) -> str:
 
 
 def from_json(found: dict[str, Any]) -> dict[TopicPartition, tuple[int, ...]]:
-    """Read the JSON object of --execute; ConfigError if it is no valid placement."""
+    """Read the JSON object of --execute; raise ConfigError if it is no valid placement."""
     placement: dict[TopicPartition, tuple[int, ...]] = {}
     listed = entries(found, "partitions", OPTION)
     for partition, entry in zip(topic_partitions(found, OPTION), listed, strict=True):

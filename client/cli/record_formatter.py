@@ -79,7 +79,7 @@ class Formatter(Protocol):
     """An object that turns a record into the bytes to print."""
 
     def format(self, record: ConsumerRecord) -> bytes:
-        """Return the bytes to print; ValueError if a deserializer cannot read the record."""
+        """Return the bytes to print; raise ValueError if a deserializer cannot read the record."""
         ...
 
 

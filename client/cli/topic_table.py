@@ -140,7 +140,7 @@ def matching(names: Iterable[str], pattern: str | None) -> list[str]:
 
 
 def included(pattern: str, option: str) -> re.Pattern[str]:
-    """Compile a list of expressions into one; ConfigError if it is no regular expression."""
+    """Compile a list of expressions into one; raise ConfigError if it is no regular expression."""
     text = pattern.strip().strip("\"'").replace(",", "|").replace(" ", "")
     try:
         return re.compile(text)

@@ -61,7 +61,7 @@ class Request:
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> Self:
-        """Read the flags; UsageError unless they name exactly one action."""
+        """Read the flags; raise UsageError unless they name exactly one action."""
         chosen = [action for action in ACTIONS if flags[f"action_{action}"]]
         if len(chosen) != 1:
             raise click.UsageError(

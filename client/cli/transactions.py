@@ -45,7 +45,7 @@ def transactions(
 
 
 def pass_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Pass the command group's settings to a subcommand; UsageError if they name no cluster.
+    """Pass the command group's settings to a subcommand; raise UsageError if they name no cluster.
 
     The group itself does not require --bootstrap-server, so that a subcommand's --help works
     without it.

@@ -100,7 +100,10 @@ class Consumer(Generic[K, V]):
     # -- life
 
     async def start(self) -> Self:
-        """Connect to the cluster, as `async with` does; BootstrapError on bootstrap_timeout_ms."""
+        """Connect to the cluster, as `async with` does.
+
+        Raise BootstrapError on bootstrap_timeout_ms.
+        """
         if await self._engine.start():
             self._committing.start()
         return self

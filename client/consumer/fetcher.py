@@ -379,7 +379,10 @@ def _partitions_of(
 
 
 def _chunk_of(state: PartitionState, data: PartitionData, *, committed: bool) -> Chunk:
-    """Cut the data into whole batches; RemoteProtocolError if a batch's size is impossible."""
+    """Cut the data into whole batches.
+
+    Raise RemoteProtocolError if a batch's size is impossible.
+    """
     aborted = None
     if committed:
         aborted = [

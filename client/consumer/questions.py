@@ -73,7 +73,7 @@ async def offsets_for_times(
 async def client_instance_id(engine: Engine, *, timeout_ms: int = INSTANCE_ID_TIMEOUT_MS) -> str:
     """Return the id that a broker gave to this client for its metrics (KIP-714).
 
-    It identifies the client in the metrics that the client pushes. ValueError if
+    It identifies the client in the metrics that the client pushes. Raise ValueError if
     enable.metrics.push is false, RequestTimedOut if no broker has given one in `timeout_ms`.
     """
     engine.check_usable()

@@ -82,7 +82,10 @@ class Lists:
         timestamps: int | Sequence[int],
         headers: Sequence[Headers | None] | None = None,
     ) -> None:
-        """Take the columns; TypeError if a value is not bytes, ValueError for unequal lengths."""
+        """Take the columns.
+
+        Raise TypeError if a value is not bytes, ValueError for unequal lengths.
+        """
         self._values = values if isinstance(values, list) else list(values)
         self._keys = keys if keys is None or isinstance(keys, list) else list(keys)
         self.count = len(self._values)
@@ -145,7 +148,10 @@ class Lists:
 
 
 def _size(row: Row) -> int:
-    """Return the bytes of a record and its headers, without overhead; TypeError if not bytes."""
+    """Return the bytes of a record and its headers, without overhead.
+
+    Raise TypeError if not bytes.
+    """
     return checked_size(row, sys.maxsize) - RECORD_OVERHEAD
 
 
@@ -175,7 +181,7 @@ def _serialized(column: Any, serializer: Callable[[Any], bytes] | None) -> Any:
 
 
 def rows_of(columns: Columns[Any, Any], wall_ms: int) -> Rows:
-    """Make rows of columns of bytes; TypeError or ValueError if they are no valid records."""
+    """Make rows of columns of bytes; raise TypeError or ValueError if they are no valid records."""
     values, keys, timestamps = columns.values, columns.keys, columns.timestamp_ms
     headers: Any = columns.headers
     if timestamps is None:

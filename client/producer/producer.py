@@ -89,7 +89,9 @@ class Producer(Generic[K, V]):
     # -- life
 
     async def start(self) -> Self:
-        """Connect to the cluster, as `async with` does; BootstrapError after bootstrap_timeout_ms.
+        """Connect to the cluster, as `async with` does.
+
+        Raise BootstrapError after bootstrap_timeout_ms.
 
         With a transactional_id, an older producer with the same id is fenced and its open
         transaction aborted. Raise RequestTimedOut if that takes longer than max_block_ms.
@@ -309,7 +311,7 @@ class Producer(Generic[K, V]):
     async def client_instance_id(self, *, timeout_ms: int = INSTANCE_ID_TIMEOUT_MS) -> str:
         """Return the id that a broker gave to this client for its metrics (KIP-714).
 
-        It identifies the client in the metrics that the client pushes. ValueError if
+        It identifies the client in the metrics that the client pushes. Raise ValueError if
         enable.metrics.push is false, RequestTimedOut if no broker has given one in `timeout_ms`.
         """
         return await self._engine.reporter.instance_id(timeout_ms)

@@ -82,7 +82,7 @@ class Spans:
 
 
 def spans_of(timestamps: int | list[int], values: Any, keys: Any, headers: Any) -> Spans:
-    """Make rows of Arrow arrays; ValueError or TypeError if they are no valid records."""
+    """Make rows of Arrow arrays; raise ValueError or TypeError if they are no valid records."""
     count = len(values)
     if isinstance(timestamps, int):
         times = np.full(count, timestamps, dtype=np.int64)

@@ -98,8 +98,8 @@ class Reporter:
     async def instance_id(self, timeout_ms: int) -> str:
         """Return the id that a broker gave to this client, as text.
 
-        ValueError if enable.metrics.push is false, RequestTimedOut after `timeout_ms`, ClientClosed
-        if the client is closed before.
+        Raise ValueError if enable.metrics.push is false, RequestTimedOut after `timeout_ms`,
+        ClientClosed if the client is closed before.
         """
         if not self._is_enabled:
             raise ValueError("a client has no instance id with enable.metrics.push=false")

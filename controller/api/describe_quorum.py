@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def describe_quorum(
     controller: "Controller", request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
-    """Describe the quorum; ApiError NOT_CONTROLLER if this controller does not lead it."""
+    """Describe the quorum; raise ApiError NOT_CONTROLLER if this controller does not lead it."""
     controller.check_active()
     described = controller.quorum.describe()
     described.observers += _brokers(controller)

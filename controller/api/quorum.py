@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 async def answer(session: "Session", request: QuorumRequest) -> Any:
-    """Pass the request to the quorum; ApiError if the sender is not a controller."""
+    """Pass the request to the quorum; raise ApiError if the sender is not a controller."""
     greeting = session.greeting
     if greeting is None or greeting.role != ROLE_CONTROLLER:
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "only controllers vote and fetch")

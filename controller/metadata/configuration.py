@@ -131,7 +131,7 @@ def _as_changes(cluster: Cluster, resource: WholeConfig) -> AlterConfigsResource
 
 
 def _alter(cluster: Cluster, resource: AlterConfigsResource) -> list[ConfigRecord]:
-    """Return the records for one resource; ApiError if the change is not allowed."""
+    """Return the records for one resource; raise ApiError if the change is not allowed."""
     name = resource.resource_name
     if resource.resource_type == TOPIC:
         if name not in cluster.image.topic_ids:

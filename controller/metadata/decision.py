@@ -117,7 +117,7 @@ class Cluster:
         return self.defaults.topic_settings.get(key)
 
     def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
-        """Return the broker's registration; ApiError if its epoch is not `broker_epoch`."""
+        """Return the broker's registration; raise ApiError if its epoch is not `broker_epoch`."""
         broker = self.image.brokers.get(broker_id)
         if broker is None:
             detail = f"broker {broker_id} is not registered: register before anything else"

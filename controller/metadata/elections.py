@@ -125,7 +125,10 @@ def _named(cluster: Cluster, request: ElectLeadersRequest) -> list[tuple[str, in
 def _elect(
     cluster: Cluster, name: str, index: int, election: ElectionType
 ) -> PartitionChangeRecord:
-    """Return the election's record; ApiError if none is needed or no candidate is available."""
+    """Return the election's record.
+
+    Raise ApiError if none is needed or no candidate is available.
+    """
     topic = cluster.image.topic(name)
     state = None if topic is None else topic.partitions.get(index)
     if topic is None or state is None:

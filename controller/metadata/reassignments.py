@@ -70,7 +70,10 @@ def alter_reassignments(
 def _change(
     cluster: Cluster, name: str, wanted: ReassignablePartition, keeps_count: bool
 ) -> PartitionChange:
-    """Return the change that begins or cancels the reassignment; ApiError if it is not possible."""
+    """Return the change that begins or cancels the reassignment.
+
+    Raise ApiError if it is not possible.
+    """
     topic = cluster.image.topic(name)
     state = None if topic is None else topic.partitions.get(wanted.partition_index)
     if topic is None or state is None:

@@ -72,7 +72,7 @@ class Peer:
     async def call(self, request: Request[A], *, timeout_ms: int) -> A:
         """Send a request and return its answer; wait for a connection first if there is none.
 
-        ApiError as from `ControlConnection.call`; REQUEST_TIMED_OUT if no connection came.
+        Raise ApiError as from `ControlConnection.call`; REQUEST_TIMED_OUT if no connection came.
         """
         deadline_ms = self._runtime.monotonic_ms() + timeout_ms
         try:
@@ -93,7 +93,10 @@ class Peer:
             raise
 
     async def fetch_snapshot(self, snapshot: SnapshotId, timeout_ms: int) -> bytes:
-        """Fetch a snapshot's file in parts, `timeout_ms` for each; ApiError if one is refused."""
+        """Fetch a snapshot's file in parts, `timeout_ms` for each.
+
+        Raise ApiError if one is refused.
+        """
         data, size = bytearray(), 1
         while len(data) < size:
             request = FetchSnapshot(snapshot, len(data), SNAPSHOT_PART_BYTES)

@@ -85,7 +85,7 @@ def encode_state(state: QuorumState) -> bytes:
 
 
 def decode_state(data: bytes) -> QuorumState:
-    """Read the text; ValueError, KeyError or TypeError if it is not a state."""
+    """Read the text; raise ValueError, KeyError or TypeError if it is not a state."""
     plain = json.loads(data)
     text, mark, _ = data.rpartition(_CRC)
     if mark and int(plain["crc"], 16) != crc32(text):

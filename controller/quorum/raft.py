@@ -173,7 +173,7 @@ class RaftQuorum:
         self._errands.take(self.node.on_cluster_id(cluster_id))
 
     def describe(self) -> QuorumPartitionData:
-        """Describe the quorum as this leader sees it; ApiError if this node does not lead."""
+        """Describe the quorum as this leader sees it; raise ApiError if this node does not lead."""
         role = self.node.standing.role
         if not isinstance(role, Leading):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this controller does not lead")
@@ -246,7 +246,10 @@ class RaftQuorum:
     # The log.
 
     def append(self, records: Sequence[MetadataRecord]) -> int:
-        """Append records as the leader; return the last one's offset. ApiError if not leading."""
+        """Append records as the leader; return the last one's offset.
+
+        Raise ApiError if not leading.
+        """
         role = self.node.standing.role
         if not self.is_leader or not isinstance(role, Leading):
             raise ApiError(ErrorCode.NOT_CONTROLLER, "this controller does not lead any more")

@@ -79,7 +79,10 @@ class Snapshots:
         return snapshot
 
     async def keep(self, snapshot: SnapshotId, data: bytes) -> None:
-        """Keep a snapshot that another node wrote; RemoteProtocolError if it cannot be loaded."""
+        """Keep a snapshot that another node wrote.
+
+        Raise RemoteProtocolError if it cannot be loaded.
+        """
         load_snapshot(data, snapshot)
         await self._put(snapshot, data)
 

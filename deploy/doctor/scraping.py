@@ -41,7 +41,7 @@ def metrics_address(listener: str, broker_host: str) -> Address | None:
 
 
 async def scrape(runtime: Runtime, address: Address) -> Scrape:
-    """Read the metrics served at an address; OSError or ScrapeFailed if there are none.
+    """Read the metrics served at an address; raise OSError or ScrapeFailed if there are none.
 
     The caller bounds the time.
     """

@@ -76,7 +76,7 @@ class Members:
 def parse_members(
     controllers: str, brokers: str, data: PurePosixPath, metrics_port: int | None = None
 ) -> Members:
-    """Parse comma-separated ID=HOST[:PORT] for each role; ConfigError if it is not valid.
+    """Parse comma-separated ID=HOST[:PORT] for each role; raise ConfigError if it is not valid.
 
     Without a port a broker listens at 9092 and a controller at 9093. With `metrics_port`, the
     daemons of a host serve metrics there and at the ports after it, controllers first.

@@ -26,7 +26,7 @@ class Target:
 
 
 def parse_targets(text: str) -> Iterator[Target]:
-    """Parse comma-separated HOST:PORT or KIND-ID=HOST:PORT; ConfigError for anything else."""
+    """Parse comma-separated HOST:PORT or KIND-ID=HOST:PORT; raise ConfigError for anything else."""
     for item in text.split(","):
         name, named, address = item.strip().rpartition("=")
         match = _NAME.fullmatch(name)
@@ -36,7 +36,10 @@ def parse_targets(text: str) -> Iterator[Target]:
 
 
 def targets_in(directory: Path) -> Iterator[Target]:
-    """Read the targets of a cluster that `minikafka up --data` made; ConfigError if it has none."""
+    """Read the targets of a cluster that `minikafka up --data` made.
+
+    Raise ConfigError if it has none.
+    """
     try:
         layout = Layout.read(directory)
     except (OSError, UnicodeDecodeError) as error:

@@ -33,7 +33,7 @@ class Plan:
 
     @classmethod
     def parse(cls, found: dict[str, Any]) -> "Plan":
-        """Read the JSON object; ConfigError if it is no plan."""
+        """Read the JSON object; raise ConfigError if it is no plan."""
         for key in ("cluster_id", "goal"):
             if not isinstance(found.get(key), str):
                 raise ConfigError(OPTION, None, f'needs a text "{key}": it is no plan of ours')

@@ -46,7 +46,10 @@ def encode_batch(
 
 
 def decode_batches(data: Buffer) -> Iterator[MetadataBatch]:
-    """Read whole batches and check their checksums; RemoteProtocolError for anything malformed."""
+    """Read whole batches and check their checksums.
+
+    Raise RemoteProtocolError for anything malformed.
+    """
     end = 0
     for position, header in record_batch.headers(data):
         found = records_of(data, position, check_crc=True)
@@ -63,7 +66,10 @@ def decode_batches(data: Buffer) -> Iterator[MetadataBatch]:
 
 
 def apply_batch(image: MetadataImage, batch: MetadataBatch, delta: Delta | None = None) -> Delta:
-    """Apply one batch to the image; RemoteProtocolError if it is not the next one of the log."""
+    """Apply one batch to the image.
+
+    Raise RemoteProtocolError if it is not the next one of the log.
+    """
     delta = delta if delta is not None else Delta()
     if batch.base_offset != image.offset + 1:
         why = f"metadata batch at {batch.base_offset}, the next offset is {image.offset + 1}"
@@ -95,7 +101,10 @@ def snapshot_batches(image: MetadataImage, timestamp_ms: int) -> Iterator[bytear
 
 
 def load_snapshot(data: Buffer, snapshot: SnapshotId) -> MetadataImage:
-    """Decode the image that a snapshot holds; RemoteProtocolError if the data is malformed."""
+    """Decode the image that a snapshot holds.
+
+    Raise RemoteProtocolError if the data is malformed.
+    """
     image = MetadataImage()
     replay(image, data)
     image.offset = snapshot.end_offset - 1

@@ -40,7 +40,7 @@ def encode_frame(correlation_id: int, message: object) -> bytes:
 
 
 def decode_frame(body: Buffer) -> Frame:
-    """Decode a frame, given without its size; RemoteProtocolError if it is malformed.
+    """Decode a frame, given without its size; raise RemoteProtocolError if it is malformed.
 
     KafkaRequest if the bytes begin like a Kafka client's request.
     """

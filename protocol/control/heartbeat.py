@@ -36,7 +36,7 @@ def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
 
 
 def decode_heartbeat(datagram: Buffer) -> Heartbeat:
-    """Read one datagram; RemoteProtocolError when it is not a heartbeat."""
+    """Read one datagram; raise RemoteProtocolError when it is not a heartbeat."""
     if len(datagram) > DATAGRAM_BYTES_MAX:
         raise RemoteProtocolError(f"a datagram of {len(datagram)} bytes is not a heartbeat")
     plain = loads(datagram)

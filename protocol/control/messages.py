@@ -52,7 +52,7 @@ def message(kind: int) -> Callable[[type[T]], type[T]]:
 
 
 def kind_of(cls: type[Any]) -> int:
-    """Return the number of a message class; LocalProtocolError if it is no message."""
+    """Return the number of a message class; raise LocalProtocolError if it is no message."""
     try:
         return _kind_of[cls]
     except KeyError:

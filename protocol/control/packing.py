@@ -75,7 +75,10 @@ def dumps(plain: object) -> bytes:
 
 
 def loads(data: Buffer) -> Any:
-    """Decode exactly one MessagePack object into plain values; RemoteProtocolError otherwise."""
+    """Decode exactly one MessagePack object into plain values.
+
+    Raise RemoteProtocolError otherwise.
+    """
     limit = min(len(data), ITEM_COUNT_MAX)
     try:
         return msgpack.unpackb(data, max_array_len=limit, max_map_len=limit)

@@ -236,7 +236,7 @@ def encode_record(record: MetadataRecord) -> bytes:
 
 
 def decode_record(value: Buffer) -> MetadataRecord:
-    """Decode one record; RemoteProtocolError for bytes that no version could have written."""
+    """Decode one record; raise RemoteProtocolError for bytes that no version could have written."""
     plain = loads(value)
     if type(plain) is not list or len(plain) < 3:
         raise RemoteProtocolError("a metadata record is [type, version, fields]")

@@ -117,7 +117,7 @@ class BatchHeader:
 
     @property
     def compression(self) -> Codec:
-        """The codec of the records; ValueError for the numbers 5 to 7, which have none."""
+        """The codec of the records; raise ValueError for the numbers 5 to 7, which have none."""
         return Codec(self.attributes & CODEC_MASK)
 
     @property
@@ -158,7 +158,8 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
 def headers(buf: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
     """Yield position and header of each whole batch from `pos` on; skip a cut-off last one.
 
-    RemoteProtocolError for a size that no batch can have: the next batch cannot be found then.
+    Raise RemoteProtocolError for a size that no batch can have: the next batch cannot be found
+    then.
     """
     end = len(buf)
     while end - pos >= HEADER_SIZE:
@@ -182,8 +183,8 @@ def validate_for_append(
 ) -> None:
     """Check that `buf` holds one valid batch of a client, as far as the records need not be read.
 
-    ApiError with the code that Kafka answers: CORRUPT_MESSAGE for damaged bytes, INVALID_RECORD for
-    well-formed but forbidden ones, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP.
+    Raise ApiError with the code that Kafka answers: CORRUPT_MESSAGE for damaged bytes,
+    INVALID_RECORD for well-formed but forbidden ones, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP.
     """
     size = header.size
     if size != len(buf):

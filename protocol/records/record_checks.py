@@ -124,8 +124,8 @@ def find(
 
     None if there is no such record.
 
-    RemoteProtocolError if the batch cannot be read, ExpandsTooFar if it is larger than `max_bytes`
-    decompressed.
+    Raise RemoteProtocolError if the batch cannot be read, ExpandsTooFar if it is larger than
+    `max_bytes` decompressed.
     """
     header = BatchHeader(batch)
     if header.max_timestamp < timestamp or header.last_offset < first_offset:

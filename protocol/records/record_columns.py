@@ -51,7 +51,7 @@ def new_table(count: int) -> Ints:
 def locate(body: Any, count: int, base: int, out: Ints, column: int) -> None:
     """Fill the columns from `column` on with `count` records that fill `body`.
 
-    ValueError if the records do not fill `body` exactly.
+    Raise ValueError if the records do not fill `body` exactly.
     """
     if count < 0 or column < 0 or count > out.shape[1] - column:
         raise ValueError("no room for so many records")
@@ -63,7 +63,7 @@ def locate(body: Any, count: int, base: int, out: Ints, column: int) -> None:
 def locate_all(bodies: Sequence[Any], counts: Sequence[int]) -> tuple[bytes, Ints]:
     """Join the bodies of batches and locate all their records there, with the chosen codec.
 
-    ValueError if a body's records do not fill it exactly.
+    Raise ValueError if a body's records do not fill it exactly.
     """
     if record_backend.compiled is None:
         return _fields(bodies, counts)
@@ -74,7 +74,7 @@ def locate_all(bodies: Sequence[Any], counts: Sequence[int]) -> tuple[bytes, Int
 def locate_at(bodies: Sequence[Any], bases: Sequence[int], counts: Sequence[int]) -> Ints:
     """Locate all records of bodies, which lie at positions `bases` of a larger buffer.
 
-    ValueError if a body's records do not fill it exactly.
+    Raise ValueError if a body's records do not fill it exactly.
     """
     live = record_backend.compiled
     if live is None:
@@ -237,7 +237,10 @@ def _step(body: Any, pos: int) -> int:
 
 
 def _varints(raw: NDArray[np.uint8], at: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """Read the zigzag varint at each position; ValueError if one runs past its record's end."""
+    """Read the zigzag varint at each position.
+
+    Raise ValueError if one runs past its record's end.
+    """
     value, at = _unsigned(raw, at, stop)
     return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64), at
 
@@ -245,7 +248,7 @@ def _varints(raw: NDArray[np.uint8], at: Ints, stop: Ints) -> tuple[Ints, Ints]:
 def read_lengths(raw: NDArray[np.uint8], at: Ints, stop: Ints) -> tuple[Ints, Ints]:
     """Read the length of a key or value at each position; -1 stands for null.
 
-    Return the lengths and the positions after them. ValueError if the bytes pass `stop`.
+    Return the lengths and the positions after them. Raise ValueError if the bytes pass `stop`.
     """
     length, at = _varints(raw, at, stop)
     if bool(((length < -1) | (length > stop - at)).any()):

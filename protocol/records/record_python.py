@@ -123,8 +123,8 @@ class RecordBody:
     ) -> int:
         """Add a record and return the size so far.
 
-        TypeError if a key, value or header has a wrong type; LocalProtocolError if the timestamp is
-        too far from the first record's. In both cases nothing is added.
+        Raise TypeError if a key, value or header has a wrong type; raise LocalProtocolError if the
+        timestamp is too far from the first record's. In both cases nothing is added.
         """
         count = self.record_count
         base = timestamp if count == 0 else self.base_timestamp
@@ -281,7 +281,10 @@ class RecordBody:
 
 
 def measure(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> tuple[int, int]:
-    """Return the bytes of the largest key and value pair, and of all; TypeError if not bytes."""
+    """Return the bytes of the largest key and value pair, and of all.
+
+    Raise TypeError if not bytes.
+    """
     for name, column in (("values", values), ("keys", keys or ())):
         wrong = [kind for kind in set(map(type, column)) - _NO_BYTES if not issubclass(kind, bytes)]
         if wrong:
@@ -321,8 +324,8 @@ def decode(
 
     Each becomes a `make` of (*prefix, offset, timestamp, type, key, value, headers). `base` is the
     base offset, the base timestamp and the timestamp type; if the broker set the timestamps (type
-    1), every record has the base timestamp. Keys and values are copies. IndexError or ValueError if
-    the records are malformed or do not fill `body`.
+    1), every record has the base timestamp. Keys and values are copies. Raise IndexError or
+    ValueError if the records are malformed or do not fill `body`.
     """
     found = _decode(body if type(body) is bytes else bytes(body), count, base)
     if base[2] == LOG_APPEND_TIME:
@@ -457,7 +460,7 @@ def _read_headers(body: bytes, pos: int) -> tuple[Headers, int]:
 
 
 def read_headers(body: bytes, pos: int, count: int) -> tuple[Headers, int]:
-    """Read `count` headers from `pos` on; IndexError or ValueError if they are cut off.
+    """Read `count` headers from `pos` on; raise IndexError or ValueError if they are cut off.
 
     Bytes of a key that are not UTF-8 become U+FFFD, as in Java's consumer.
     """
@@ -586,7 +589,7 @@ def _step_over(body: bytes, pos: int) -> tuple[int, int, bool, int]:
 
 
 def _read_short(body: bytes, pos: int) -> tuple[int, int]:
-    """Read a length; ValueError if it takes more than 5 bytes, which Java would not read."""
+    """Read a length; raise ValueError if it takes more than 5 bytes, which Java would not read."""
     length, end = _read_length(body, pos)
     _check_short(end - pos)
     return length, end

@@ -74,7 +74,7 @@ def records(
 ) -> list[Record]:
     """Read every record of the batch at `pos`, which may be a control batch.
 
-    RemoteProtocolError when the batch is cut off, damaged, or above `max_bytes` decompressed.
+    Raise RemoteProtocolError when the batch is cut off, damaged, or above `max_bytes` decompressed.
     """
     return records_as(Record, (), buf, pos, check_crc=check_crc, max_bytes=max_bytes)
 
@@ -150,7 +150,7 @@ def record_view(
 ) -> Buffer:
     """Return the decompressed bytes of a batch's records; a view of `buf` if not compressed.
 
-    RemoteProtocolError if no valid batch is at `pos`.
+    Raise RemoteProtocolError if no valid batch is at `pos`.
     """
     if header.magic != MAGIC:
         raise RemoteProtocolError(f"magic {header.magic}: only record batches of magic 2 are read")
@@ -261,8 +261,8 @@ def parse_end_transaction_marker(
 ) -> EndTransactionMarker | None:
     """Read the control record that ends a transaction; None if it is of another kind.
 
-    RemoteProtocolError if the record is cut off. Newer versions only append fields, so they can be
-    read too.
+    Raise RemoteProtocolError if the record is cut off. Newer versions only append fields, so they
+    can be read too.
     """
     if key is None or len(key) < _CONTROL_KEY.size:
         raise RemoteProtocolError("a control record without a kind")

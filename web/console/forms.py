@@ -54,7 +54,10 @@ def check_token(desk: Desk, given: Given) -> None:
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """Read a form of at most `MOST_BYTES`; HTTPException if it is larger, or is not a form."""
+    """Read a form of at most `MOST_BYTES`.
+
+    Raise HTTPException if it is larger, or is not a form.
+    """
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

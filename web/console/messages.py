@@ -43,7 +43,7 @@ async def show(desk: Desk, request: Request) -> Screen:
 
 
 async def stream(desk: Desk, request: Request) -> AsyncGenerator[bytes, None]:
-    """Return the events of a scan; HTTPException if the scan cannot begin."""
+    """Return the events of a scan; raise HTTPException if the scan cannot begin."""
     try:
         question = question_of(request.path_params["topic"], request.query_params)
         _check(question)

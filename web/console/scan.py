@@ -63,7 +63,7 @@ class Range:
 
 
 async def scan(link: Link, question: Question) -> AsyncGenerator[Progress, None]:
-    """Scan messages; MinikafkaError if the cluster refuses, or the search is not valid."""
+    """Scan messages; raise MinikafkaError if the cluster refuses, or the search is not valid."""
     span = await link.ask(lambda admin: _range(admin, question))
     if not span.starts:
         yield Progress((), 0, 0, end="There is nothing to read.")

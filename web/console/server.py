@@ -45,7 +45,7 @@ async def serve(
     allow_changes: bool,
     until_input_ends: bool = False,
 ) -> int:
-    """Serve until a signal; print one `ready` line. MinikafkaError if the address is taken.
+    """Serve until a signal; print one `ready` line. Raise MinikafkaError if the address is taken.
 
     With `until_input_ends` also stop when standard input ends, as it does if the parent is killed.
     """

@@ -274,7 +274,10 @@ class ClassicGroup:
     # Offsets.
 
     def check_commit(self, who: Who, generation: int, *, is_transactional: bool) -> ErrorCode:
-        """Return the error for a commit by this member, or by no member; NONE if it may commit."""
+        """Return the error for an offset commit by `who`, or NONE if the commit is allowed.
+
+        An empty group accepts commits of clients that are no members.
+        """
         if self.phase is Phase.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and self.phase is Phase.EMPTY:

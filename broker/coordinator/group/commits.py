@@ -55,7 +55,10 @@ class Committing(NamedTuple):
 def commit(
     state: GroupsState, request: Commit, now: Now, metadata_max: int
 ) -> Committing | ErrorCode:
-    """Check membership, then each offset's metadata; a single error refuses all offsets."""
+    """Check the group and the member, then each offset's metadata; return the records to write.
+
+    A failed check of the group or the member is returned as one error for all offsets.
+    """
     error = _check_group(state, request, now)
     if error:
         return error

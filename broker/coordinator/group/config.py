@@ -90,7 +90,7 @@ class GroupConfig:
     )
 
     def check(self) -> None:
-        """Check the rules that span keys."""
+        """Raise ConfigError if the shortest session timeout exceeds the longest."""
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             why = "must not exceed group.max.session.timeout.ms"
             value = self.group_min_session_timeout_ms

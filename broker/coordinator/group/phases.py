@@ -215,7 +215,10 @@ class Phases:
         return self._roster.remove(member)
 
     def rename(self, member: Member, member_id: str) -> list[Reply]:
-        """Give a static member that restarted its new id; return answers to the old client."""
+        """Replace the id of a static member that has restarted.
+
+        Return answers for the old client.
+        """
         if member.member_id in self._unsynced:
             del self._unsynced[member.member_id]
             self._unsynced[member_id] = None

@@ -130,7 +130,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Joins:
-    """An effect: log (as text) that a member takes part in the next generation."""
+    """An effect: write to the broker's log that a member takes part in the next generation."""
 
     member_id: str
     reason: str
@@ -140,7 +140,7 @@ class Joins:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """An effect: log (as text) that a generation began; with `member_count` 0 it is empty."""
+    """An effect: write to the broker's log that a generation began, perhaps without members."""
 
     protocol: str | None
     member_count: int

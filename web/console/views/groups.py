@@ -227,7 +227,7 @@ FLAGS = {
 def reset_rows(
     scenario: Scenario, amount: int, bounds: Mapping[TopicPartition, Bounds]
 ) -> tuple[ResetRow, ...]:
-    """Compute a reset; ConfigError if a partition without an offset is to be shifted."""
+    """Compute a reset; raise ConfigError if a partition without an offset is to be shifted."""
     rows = []
     for where in sorted(bounds):
         target, warning = new_offset(scenario, amount, where, bounds[where])

@@ -93,7 +93,7 @@ def plan_rows(
     racks: Mapping[int, str | None],
     sizes: Mapping[TopicPartition, int],
 ) -> tuple[PlanRow, ...]:
-    """Plan a topic's replicas on the brokers in `racks`; ConfigError if they are too few."""
+    """Plan a topic's replicas on the brokers in `racks`; raise ConfigError if they are too few."""
     before = placement_of(topic)
     after = propose(before, racks)
     return tuple(
