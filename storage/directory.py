@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ..protocol.types import TopicPartition, uuid_to_text
+from ..protocol.types import TopicPartition
 from ..runtime.errors import ConfigError, CorruptLog, LogDirectoryFailed
 from ..runtime.fs import Lock, LockHeld
 from ..runtime.runtime import Runtime
@@ -41,6 +41,7 @@ from .files import (
 from .flushing import FlushesDue, FlushTimes
 from .identity import belong, identify
 from .log import Log
+from .names import name_of, new_mark, partition_in, set_aside
 from .recovery_points import RecoveryPoints
 from .topic_config import TopicConfig
 
@@ -181,10 +182,10 @@ class LogDirectory:
         """List the partitions that have files here."""
         found: list[StoredLog] = []
         for name in self.files.names(self.path):
-            topic, _, digits = name.rpartition("-")
-            if topic and digits.isdecimal() and digits.isascii():
+            partition = partition_in(name)
+            if partition is not None:
                 data = self.files.read_small(f"{self.path}/{name}/{PARTITION_METADATA}")
-                found.append(StoredLog(_partition_in(name), decode_partition_metadata(data)))
+                found.append(StoredLog(partition, decode_partition_metadata(data)))
         return found
 
     async def open_log(
@@ -229,7 +230,7 @@ class LogDirectory:
 
     def path_of(self, partition: TopicPartition) -> str:
         """Return the directory that holds or will hold the partition's files."""
-        return f"{self.path}/{partition.topic}-{partition.partition}"
+        return f"{self.path}/{name_of(partition)}"
 
     def delete(self, partition: TopicPartition) -> None:
         """Delete a partition's files; a rename comes first, so that a crash leaves no half log."""
@@ -243,7 +244,7 @@ class LogDirectory:
 
     def _tell_damage(self, log_directory: str, error: CorruptLog) -> None:
         if self.on_damaged is not None:
-            self.on_damaged(_partition_in(log_directory), error)
+            self.on_damaged(_partition_at(log_directory), error)
 
     def _move_away(self, partition: TopicPartition, suffix: str) -> str | None:
         self._unopened.pop(partition, None)
@@ -258,8 +259,8 @@ class LogDirectory:
         path = self.path_of(partition)
         if not self.files.exists(path):
             return None
-        mark = uuid_to_text(self._runtime.rng.randbytes(16)).replace("-", "_")
-        moved = f"{path}.{mark}{suffix}"
+        mark = new_mark(self._runtime.rng.randbytes)
+        moved = f"{self.path}/{set_aside(partition, mark, suffix)}"
         self.files.rename(path, moved)
         return moved
 
@@ -300,7 +301,7 @@ class LogDirectory:
         The checkpoints of all logs are emptied, and written again within seconds, so that the event
         loop waits for the disk only once, however many logs are cut.
         """
-        partition = _partition_in(owner.directory)
+        partition = _partition_at(owner.directory)
         if self.high_watermarks.get(partition, 0) > offset:
             self.high_watermarks[partition] = offset
         self.compacted.cut(partition, offset)
@@ -356,7 +357,8 @@ class LogDirectory:
         self._lock.release()
 
 
-def _partition_in(path: str) -> TopicPartition:
-    """Return the partition whose directory has this path."""
-    topic, _, digits = path.rpartition("/")[2].rpartition("-")
-    return TopicPartition(topic, int(digits))
+def _partition_at(path: str) -> TopicPartition:
+    """Return the partition whose log is in the directory of this path."""
+    found = partition_in(path.rpartition("/")[2])
+    assert found is not None, path
+    return found

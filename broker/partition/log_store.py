@@ -1,7 +1,8 @@
 """Opens the logs in the data directories, gives them to partitions, and quarantines the rest.
 
-Chooses the directory of a new log, and remembers which directories failed. A log that no partition
-claims is quarantined, never deleted. A failed directory is not used until the process restarts.
+Chooses the directory of a new log, and remembers which directories failed. Of several logs of one
+partition it takes the one that holds most. A log that no partition claims is quarantined, never
+deleted. A failed directory is not used until the process restarts.
 """
 
 import logging
@@ -25,6 +26,14 @@ class StoredLog:
     directory: LogDirectory
     log: Log
 
+    @property
+    def reach(self) -> tuple[int, int]:
+        """How far the log reaches: its newest leader epoch, then its end.
+
+        Of two replicas the one that reaches further holds all that is committed (KIP-101).
+        """
+        return self.log.latest_epoch, self.log.log_end_offset
+
 
 class LogStore:
     """The logs in all data directories of one broker."""
@@ -32,7 +41,7 @@ class LogStore:
     def __init__(self, runtime: Runtime, directories: Sequence[LogDirectory]) -> None:
         self._runtime = runtime
         self.directories = tuple(directories)
-        self._unclaimed: dict[TopicPartition, StoredLog] = {}
+        self._unclaimed: dict[TopicPartition, list[StoredLog]] = {}
         self._failed: dict[LogDirectory, None] = {}
 
     @property
@@ -64,13 +73,8 @@ class LogStore:
         started_ms, stored = self._runtime.monotonic_ms(), directory.stored()
         for found in stored:
             name = found.partition
-            if name in self._unclaimed:
-                other = self._unclaimed[name].directory.path
-                where = directory.quarantine(name)
-                log.error("%s-%d is in %s too: put aside as %s", *name, other, where)
-                continue
             opened = await directory.open_log(name, found.topic_id, config_of(name.topic))
-            self._unclaimed[name] = StoredLog(directory, opened)
+            self._unclaimed.setdefault(name, []).append(StoredLog(directory, opened))
         if stored:
             how = "closed cleanly" if directory.was_clean else "recovered"
             took_ms = self._runtime.monotonic_ms() - started_ms
@@ -78,13 +82,18 @@ class LogStore:
 
     def claim(self, topic_id: bytes, name: TopicPartition, config: TopicConfig) -> StoredLog | None:
         """Return the partition's log, from disk or new; None if no directory can take it."""
-        stored = self._unclaimed.pop(name, None)
-        if stored is not None:
-            if stored.log.segments.topic_id == topic_id:
-                stored.log.reconfigure(config)
-                return stored
-            where = stored.directory.quarantine(name)
-            log.warning("%s-%d is of another topic of that name: put aside as %s", *name, where)
+        found = self._unclaimed.pop(name, [])
+        ours = [each for each in found if each.log.segments.topic_id == topic_id]
+        chosen = max(ours, key=lambda each: each.reach, default=None)
+        for each in found:
+            if each is not chosen:
+                why = "of another topic of that name"
+                if chosen is not None and each in ours:
+                    why = f"behind {chosen.log}"
+                self._put_aside(each, name, why)
+        if chosen is not None:
+            chosen.log.reconfigure(config)
+            return chosen
         if not self.online:
             return None
         directory = min(self.online, key=lambda each: len(each.logs))
@@ -101,10 +110,15 @@ class LogStore:
     def quarantine_strays(self) -> None:
         """Quarantine the logs that no partition claimed; call it when metadata has caught up."""
         strays, self._unclaimed = self._unclaimed, {}
-        for name, stray in strays.items():
-            try:
-                where = stray.directory.quarantine(name)
-            except LogDirectoryFailed as error:
-                log.error("%s", error)
-            else:
-                log.warning("%s-%d is not in the metadata: put aside as %s", *name, where)
+        for name, found in strays.items():
+            for stray in found:
+                self._put_aside(stray, name, "not in the metadata")
+
+    @staticmethod
+    def _put_aside(stray: StoredLog, name: TopicPartition, why: str) -> None:
+        try:
+            where = stray.directory.quarantine(name)
+        except LogDirectoryFailed as error:
+            log.error("%s", error)
+        else:
+            log.warning("%s-%d is %s: put aside as %s", *name, why, where)

@@ -117,6 +117,22 @@ async def test_the_unknown_is_quarantined_and_the_unwanted_deleted(
     directory.abandon()
 
 
+async def test_a_topic_with_the_longest_name_is_set_aside_and_deleted(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    directory = await opened(runtime, tmp_path)
+    longest = [TopicPartition("t" * 249, n) for n in (7, 11)]
+    for name in longest:
+        fill(directory.new_log(name, ID, topic()), 1)
+    stray = directory.quarantine(longest[0])
+    assert stray is not None
+    assert len(Path(stray).name) == 255
+    directory.delete(longest[1])
+    assert directory.failure is None
+    assert directory.stored() == []
+    directory.abandon()
+
+
 async def test_a_rolled_segment_is_flushed_soon(tmp_path: Path) -> None:
     fs = FaultyFs()
     runtime = TestRuntime(fs)
