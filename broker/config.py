@@ -305,7 +305,10 @@ class BrokerConfig:
 
 
 def bound_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:
-    """Return the listeners that the broker opens, without those of controllers."""
+    """Return the listeners that the broker opens, without those of controllers.
+
+    Raise ConfigError if there is none, or if two have the same address.
+    """
     elsewhere = config.controller_listener_names
     listeners = tuple(
         listener
@@ -321,7 +324,10 @@ def bound_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:
 
 
 def advertised_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:
-    """Return the addresses that clients and brokers get; port 0 stands for the bound port."""
+    """Return the addresses that clients and brokers get; port 0 stands for the bound port.
+
+    Raise ConfigError if an address cannot be reached by others, such as 0.0.0.0.
+    """
     key, bound = "advertised.listeners", bound_listeners(config)
     if config.advertised_listeners is None:
         for listener in bound:
@@ -362,7 +368,10 @@ def inter_broker_listener(config: BrokerConfig) -> str:
 
 
 def controller_addresses(config: BrokerConfig) -> tuple[tuple[str, int], ...]:
-    """Return the host and port of each controller that the settings name."""
+    """Return the host and port of each controller that the settings name.
+
+    Raise ConfigError if one of them is not host:port.
+    """
     key, texts = "controller.quorum.bootstrap.servers", config.controller_quorum_bootstrap_servers
     if not texts:
         key = "controller.quorum.voters"

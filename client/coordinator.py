@@ -135,7 +135,10 @@ class Coordinator:
             raise
 
     async def connection(self, lane: str = COORDINATOR) -> KafkaConnection:
-        """Return a connection to the coordinator, finding it first if necessary; tries once."""
+        """Return a connection to the coordinator, finding it first if necessary; try only once.
+
+        Raise ConnectionLost if the coordinator is lost again meanwhile, or another ClientError.
+        """
         if self._address is None:
             await self.find()
         address = self._address

@@ -166,7 +166,7 @@ class Metadata:
         self._wake.set()
 
     async def wait_until_refreshed(self) -> None:
-        """Return after the next attempt to refresh, whether or not it succeeded."""
+        """Wait for the next attempt to refresh, good or not; raise ClientClosed if closed."""
         if not self._task.is_running:
             raise ClientClosed("the client is closed")
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

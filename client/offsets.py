@@ -170,7 +170,10 @@ def _taken(partition: TopicPartition, answer: A | ApiError) -> A:
 async def _ask_leaders(
     metadata: Metadata, questions: Mapping[TopicPartition, Q], ask: Ask[Q, A], timeout_ms: int
 ) -> AsyncIterator[tuple[TopicPartition, A | ApiError]]:
-    """Yield each partition's answer; ask again after retriable errors and leader changes."""
+    """Yield each partition's answer; ask again after retriable errors and leader changes.
+
+    Raise RequestTimedOut after `timeout_ms`.
+    """
     left = dict(questions)
     trouble = "no leader is known"
     loop = asyncio.get_running_loop()

@@ -114,7 +114,10 @@ class LoopThread:
         return os.getpid() != self._pid
 
     def submit(self, coro: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start a coroutine on the loop, and return the future of its result."""
+        """Start a coroutine on the loop, and return the future of its result.
+
+        Raise ClientClosed if the loop has ended, or RuntimeError if called on the loop itself.
+        """
         try:
             self.check_process()
         except ForkedClient:

@@ -49,6 +49,7 @@ class SyncDelivery(Generic[T]):
         """Wait up to `timeout` seconds; return the metadata of the records, or raise their error.
 
         Raises TimeoutError if they are not acknowledged yet; that does not cancel the sending.
+        Raises RuntimeError in a callback, which must not wait.
         """
         self._thread.check_process()
         if not self._delivery.done():
@@ -247,7 +248,7 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
     def _wait_for_room(self) -> None:
         """Wait until there is room in buffer_memory; the caller holds `_room`.
 
-        Raise BufferFull after max_block_ms.
+        Raise BufferFull after max_block_ms, or ClientClosed if the producer is closed meanwhile.
         """
         limit = self._twin.config.buffer_memory
 

@@ -175,7 +175,10 @@ class ControllerServer:
         self.controller.quorum.on_cluster_id(cluster_id)
 
     async def _open_doors(self, listener: Endpoint) -> None:
-        """Listen on TCP and, under the same port number, on UDP."""
+        """Listen on TCP and, under the same port number, on UDP.
+
+        Raise ConfigError if an address is not available.
+        """
         loop = asyncio.get_running_loop()
         shown = f"{listener.name}://{listener.host}:{listener.port}"
         # An empty host stands for every IPv4 address of the machine.

@@ -152,7 +152,8 @@ def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
     """Decode a request's header and return it with the position of the body.
 
     The header's layout depends on API and version. If the API is unknown, the header is read up to
-    its client id, up to which all layouts agree.
+    its client id, up to which all layouts agree. Raise RemoteProtocolError if the bytes are
+    malformed.
     """
     try:
         api_key, version, correlation_id, length = _HEADER.unpack_from(view, 0)
@@ -172,7 +173,10 @@ def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
 
 
 def decode_response_frame(cls: type[T], version: int, view: Buffer) -> tuple[int, T]:
-    """Decode a response without its size; return its correlation id and the message."""
+    """Decode a response without its size; return its correlation id and the message.
+
+    Raise RemoteProtocolError if it is malformed.
+    """
     view = memoryview(view)
     try:
         (correlation_id,) = _INT32.unpack_from(view, 0)

@@ -106,7 +106,8 @@ def _lz4_frame(data: Buffer) -> bytes:
 def _grow_until_it_fits(codec: Codec, data: Buffer, max_bytes: int) -> bytes:
     """Decompress into a buffer of the likely size.
 
-    If the buffer is too small, begin again with one four times as large, up to the limit.
+    If the buffer is too small, begin again with one four times as large, up to the limit. Raise
+    ExpandsTooFar beyond the limit.
     """
     limit = min(max_bytes, _HIGHEST_RATIO[codec] * len(data) + 64)
     size = min(limit, _likely_size(codec, data))

@@ -83,7 +83,10 @@ def decode_assignment(encoded: bytes) -> ConsumerProtocolAssignment:
 
 
 def _decode(cls: type[T], encoded: bytes) -> T:
-    """Decode a message; further bytes belong to a newer version and are skipped."""
+    """Decode a message; further bytes belong to a newer version and are skipped.
+
+    Raise RemoteProtocolError if it is malformed.
+    """
     if len(encoded) < _VERSION.size:
         raise RemoteProtocolError(f"{cls.__name__} of {len(encoded)} bytes")
     (version,) = _VERSION.unpack_from(encoded)

@@ -33,7 +33,10 @@ def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def continue_uvarint(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
-    """Read the rest, from `pos` on, of an unsigned varint whose first byte is `first`."""
+    """Read the rest, from `pos` on, of an unsigned varint whose first byte is `first`.
+
+    Raise ValueError if it is longer than 5 bytes or does not fit 32 bits.
+    """
     value = first & 0x7F
     shift = 7
     while True:
@@ -57,7 +60,10 @@ def encode_varint(value: int) -> bytes:
 
 
 def read_varint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """Read a signed (zigzag) varint of up to 64 bits at `pos`; return it and the next position."""
+    """Read a signed (zigzag) varint of up to 64 bits at `pos`; return it and the next position.
+
+    Raise ValueError if it is longer than 10 bytes.
+    """
     value = shift = 0
     while True:
         byte = buf[pos]

@@ -238,7 +238,10 @@ def _field(declared: "dataclasses.Field[Any]", hint: Any) -> Field:
 
 
 def without_none(hint: Any) -> tuple[bool, Any]:
-    """Return whether a type is optional, and the type without None."""
+    """Return whether a type is optional, and the type without None.
+
+    Raise TypeError for another union.
+    """
     if get_origin(hint) in (Union, types.UnionType):
         members = [member for member in get_args(hint) if member is not type(None)]
         if len(members) < len(get_args(hint)):

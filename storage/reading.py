@@ -79,7 +79,8 @@ def read(segment: "Segment", wanted: Wanted) -> LogSlice:
 def locate(segment: "Segment", offset: int, *, wait: bool = False) -> int:
     """Return the position of the first batch that ends at or after `offset`.
 
-    Return the segment's size if there is none.
+    Return the segment's size if there is none. Raise Cold if the segment's indexes are not in
+    memory, nor its bytes while `wait` is False.
     """
     hint = segment.hints.get(offset)
     if hint is not None:
@@ -138,7 +139,10 @@ def _bound(segment: "Segment", up_to: int) -> tuple[int, bool]:
 
 
 def _fill(segment: "Segment", view: memoryview, position: int, *, wait: bool) -> int:
-    """Fill `view`; without `wait`, only with what the page cache holds."""
+    """Fill `view`; without `wait`, only with what the page cache holds.
+
+    Raise Cold if the page cache holds nothing of it.
+    """
     if wait:
         return segment.read_wait(view, position)
     try:

@@ -75,7 +75,10 @@ def _describe(
 def _rows(
     edge: Edge, resource: DescribeConfigsResource
 ) -> Iterator[tuple[Setting, str, list[Layer]]]:
-    """Yield each setting of a resource, its key, and the layers that set it, by precedence."""
+    """Yield each setting of a resource, its key, and the layers that set it, by precedence.
+
+    Raise ApiError if the resource does not exist or has no settings.
+    """
     name, image = resource.resource_name, edge.image
     if resource.resource_type == ResourceType.TOPIC:
         if image.topic(name) is None:

@@ -179,7 +179,8 @@ class ControllerChannel:
     ) -> bytes:
         """Have the controller carry out an admin request; send it again if a connection is lost.
 
-        Every try has the same idempotency key, so that it is carried out only once.
+        Every try has the same idempotency key, so that it is carried out only once. Raise ApiError
+        if the controller refuses the request, or if none answers within request.timeout.ms.
         """
         deadline_ms = self._runtime.monotonic_ms() + self._config.request_timeout_ms
         request = ForwardedRequest(
@@ -196,7 +197,10 @@ class ControllerChannel:
         return answer.body
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
-        """Reserve a range of producer ids; return the first of them and their number."""
+        """Reserve a range of producer ids; return the first of them and their number.
+
+        Raise ApiError if the controller refuses, or if none answers within request.timeout.ms.
+        """
         await self._registered.wait()
         deadline_ms = self._runtime.monotonic_ms() + self._config.request_timeout_ms
         request = AllocateProducerIds(self._registration.broker_id, self.broker_epoch)
@@ -300,7 +304,10 @@ class ControllerChannel:
         return await ControlConnection.open(host, port, hello, timeout_ms=CONNECT_TIMEOUT_MS)
 
     async def _use(self, connection: ControlConnection, address: tuple[str, int]) -> None:
-        """Register if needed, then send heartbeats until the connection is closed."""
+        """Register if needed, then send heartbeats until the connection is closed.
+
+        Raise ApiError with the reason when it is closed.
+        """
         if self.cluster_id is None:
             self.cluster_id = connection.peer.cluster_id
         if self.broker_epoch < 0:

@@ -106,7 +106,10 @@ class MetadataFollower:
         return ApiError(ErrorCode.FENCED_LEADER_EPOCH, detail)
 
     async def _compare(self) -> None:
-        """Check that the controller's log holds the last record acted upon before this start."""
+        """Check that the controller's log holds the last record acted upon before this start.
+
+        Raise MetadataLost if it does not, or ApiError if the controller cannot tell now.
+        """
         seen = self._position.seen
         assert seen is not None
         answer = await self._channel.call(FetchMetadata(seen.offset + 1, seen.epoch, 0))
@@ -117,7 +120,11 @@ class MetadataFollower:
         self._is_held = True
 
     async def _step(self) -> None:
-        """Fetch once and replay the answer."""
+        """Fetch once and replay the answer.
+
+        Raise MetadataLost if the controllers lack a record that we have, or ApiError if this try
+        failed.
+        """
         image = self.image
         request = FetchMetadata(image.offset + 1, image.epoch, MAX_WAIT_MS)
         answer = await self._channel.call(request, timeout_ms=MAX_WAIT_MS + ANSWER_SLACK_MS)

@@ -350,7 +350,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _decode(cls: type, version: int, frame: memoryview, position: int) -> Any:
-    """Decode a request.
+    """Decode a request; raise RemoteProtocolError if it is malformed.
 
     Bytes after it in the frame are ignored, as in Kafka. librdkafka 2.16 sends three stray bytes
     after Metadata v13 for all topics.

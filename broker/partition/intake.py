@@ -198,7 +198,10 @@ def _is_usual(buffer: memoryview, header: BatchHeader, rules: IntakeRules) -> bo
 def _look_inside(
     buffer: memoryview, header: BatchHeader, rules: IntakeRules, wall_ms: int, openings: Openings
 ) -> Verdict | None:
-    """Check the records if the rules ask for it; else check the timestamps in the header."""
+    """Check the records if the rules ask for it; else check the timestamps in the header.
+
+    Raise ApiError INVALID_TIMESTAMP if one is out of range, or NeedsOpening for a worker.
+    """
     earliest, latest = INT64_MIN, INT64_MAX
     if rules.has_time_limits:
         earliest = max(INT64_MIN, wall_ms - rules.before_max_ms)

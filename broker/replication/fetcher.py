@@ -297,7 +297,11 @@ class ReplicaFetcher:
     # Answers.
 
     def _on_answer(self, answer: wire.FetchResponse) -> None:
-        """Process every partition of the answer before anything else is sent."""
+        """Process every partition of the answer before anything else is sent.
+
+        Raise SessionLost if the leader has forgotten the session, or RemoteProtocolError for
+        another error of the whole answer.
+        """
         if answer.error_code:
             error = ErrorCode(answer.error_code)
             if error in SESSION_ERRORS:

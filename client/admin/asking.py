@@ -57,7 +57,8 @@ class Asking:
     async def start(self) -> None:
         """Connect to the cluster; a second call waits for the first.
 
-        Raise BootstrapError after bootstrap_timeout_ms. An admin whose start failed is closed.
+        Raise BootstrapError after bootstrap_timeout_ms, or ClientClosed after `close`. An admin
+        whose start failed is closed.
         """
         async with self._starting:
             if self._is_closed:
@@ -198,13 +199,7 @@ class Asking:
         at_most: int,
         timeout_ms: int | None,
     ) -> dict[int, dict[TopicPartition, T | ApiError]]:
-        """Ask all brokers at the same time, each once about every `at_most` of its partitions.
-
-        The failure of one broker does not affect the others: its partitions get the error instead
-        of an answer. This is NETWORK_EXCEPTION if it is down, UNSUPPORTED_VERSION if it is too old,
-        REQUEST_TIMED_OUT if it does not answer within `timeout_ms` (default: the lesser of
-        request_timeout_ms and default_api_timeout_ms).
-        """
+        """Ask all brokers at the same time, in requests for up to `at_most` partitions each."""
         self.check_open()
         usual_ms = min(self.config.request_timeout_ms, self.config.default_api_timeout_ms)
         limit_ms = usual_ms if timeout_ms is None else timeout_ms

@@ -188,7 +188,7 @@ async def abort_transaction(asking: Asking, transaction: OpenTransaction) -> Non
 
 
 def patient_code(answer: Any) -> int:
-    """Return an answer's error code, with CONCURRENT_TRANSACTIONS as a code that is retried."""
+    """Return an answer's error code; replace CONCURRENT_TRANSACTIONS by a code that is retried."""
     code = ErrorCode(answer.error_code)
     waits = code is ErrorCode.CONCURRENT_TRANSACTIONS
     return int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if waits else int(code)

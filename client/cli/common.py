@@ -128,7 +128,10 @@ def client_settings(
 
 
 def split_properties(texts: Iterable[str], option: str) -> dict[str, str]:
-    """Parse `key=value` texts; the value may be empty and keeps its blanks."""
+    """Parse `key=value` texts; the value may be empty and keeps its blanks.
+
+    Raise UsageError for another text.
+    """
     properties: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -139,7 +142,10 @@ def split_properties(texts: Iterable[str], option: str) -> dict[str, str]:
 
 
 def run(main: Coroutine[Any, Any, int]) -> None:
-    """Run a command on its own loop and exit with its result; SIGTERM ends it as Ctrl-C does."""
+    """Run a command on its own loop, and exit with its result as the exit code.
+
+    SIGTERM ends it as Ctrl-C does, with exit code 130.
+    """
 
     def interrupt(number: int, frame: object) -> None:
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -47,7 +47,7 @@ SOURCES = {
 
 
 class ConfigCommandError(MinikafkaError):
-    """A request that Kafka's ConfigCommand would refuse."""
+    """Raised for a request that Kafka's ConfigCommand would refuse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,10 @@ def _request(flags: Mapping[str, Any]) -> Request:
 
 
 def _entity(flags: Mapping[str, Any]) -> tuple[ResourceType, str | None]:
-    """Return the kind and name of the entity; None means all of the kind, "" the default."""
+    """Return the kind and name of the entity; None means all of the kind, "" the default.
+
+    Raise UsageError if the flags do not name exactly one.
+    """
     named = [(kind, flags[flag]) for flag, kind in SHORT.items() if flags[flag] is not None]
     if len(named) + (flags["entity_type"] is not None) + flags["broker_defaults"] != 1:
         raise click.UsageError(

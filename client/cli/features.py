@@ -139,7 +139,7 @@ def feature_lines(found: FeatureMetadata) -> list[str]:
 
 
 def _shown(feature: str, level: int) -> str:
-    """Return a level as Kafka's tool shows it: that of metadata.version by its release."""
+    """Return a level as Kafka's tool shows it: a level of metadata.version by its release."""
     at = level - FIRST_METADATA_LEVEL
     if feature == METADATA_VERSION and 0 <= at < len(METADATA_RELEASES):
         return METADATA_RELEASES[at]

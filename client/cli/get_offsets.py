@@ -127,7 +127,10 @@ def time_of(text: str) -> int:
 
 
 def rules_of(topic: str | None, partitions: str | None, topic_partitions: str | None) -> list[Rule]:
-    """Parse the filters; a partition is selected if one of them keeps it."""
+    """Parse the filters; a partition is selected if one of them keeps it.
+
+    Raise ConfigError if a filter is malformed.
+    """
     if topic_partitions is not None:
         return [_rule(text.strip()) for text in topic_partitions.split(",")]
     if topic is not None:

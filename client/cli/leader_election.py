@@ -64,7 +64,7 @@ def leader_election(
 def _partitions(flags: Mapping[str, object]) -> list[TopicPartition] | None:
     """Return the selected partitions, None for all.
 
-    Raise UsageError unless one option selects them.
+    Raise UsageError unless one option selects them, or ConfigError if the file is not valid.
     """
     topic, partition, path = flags["topic"], flags["partition"], flags["path_to_json_file"]
     ways = [bool(flags["all_topic_partitions"]), topic is not None, path is not None]

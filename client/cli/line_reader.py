@@ -14,7 +14,7 @@ from ...runtime.errors import ConfigError, MinikafkaError
 
 
 class BadLine(MinikafkaError):
-    """A line lacks a part that the properties require, such as a key."""
+    """Raised if a line lacks a part that the properties require, such as a key."""
 
 
 class LineRecord(NamedTuple):

@@ -82,7 +82,10 @@ def _within(offset: int, partition: TopicPartition, bounds: Bounds) -> tuple[int
 
 
 def datetime_ms(text: str) -> int:
-    """Parse YYYY-MM-DDTHH:mm:SS.sss, UTC unless it names a zone, into ms since the epoch."""
+    """Parse YYYY-MM-DDTHH:mm:SS.sss, UTC unless it names a zone, into ms since the epoch.
+
+    Raise ConfigError for another text.
+    """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -94,7 +97,7 @@ def datetime_ms(text: str) -> int:
 
 
 def duration_ms(text: str) -> int:
-    """Parse an ISO 8601 duration, PnDTnHnMnS, into ms."""
+    """Parse an ISO 8601 duration, PnDTnHnMnS, into ms; raise ConfigError for another text."""
     found = _DURATION.fullmatch(text)
     if found is None or not any(found[unit] for unit in ("days", "hours", "minutes", "seconds")):
         why = "must look like P1DT2H3M4S"
@@ -110,7 +113,10 @@ def duration_ms(text: str) -> int:
 
 
 def partitions_of(text: str) -> tuple[str, list[int] | None]:
-    """Parse `topic` or `topic:0,1`; the partitions are None if all are meant."""
+    """Parse `topic` or `topic:0,1`; the partitions are None if all are meant.
+
+    Raise ConfigError if they are no numbers.
+    """
     topic, colon, indexes = text.partition(":")
     if not colon:
         return topic, None

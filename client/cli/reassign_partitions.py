@@ -54,7 +54,7 @@ VERIFY_LATER = (
 
 
 class ReassignmentFailed(MinikafkaError):
-    """A request that Kafka's ReassignPartitionsCommand would refuse."""
+    """Raised for a request that Kafka's ReassignPartitionsCommand would refuse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Request:
     may_change_factor: bool
 
     def target(self) -> dict[TopicPartition, tuple[int, ...]]:
-        """The placement in the file of --execute."""
+        """Read the placement in the file of --execute."""
         assert self.target_file is not None
         return r.from_json(read_json(self.target_file, r.OPTION))
 
@@ -196,7 +196,10 @@ async def _generate(admin: "Admin", request: Request) -> int:
 
 
 async def _racks(admin: "Admin", request: Request) -> dict[int, str | None]:
-    """Return the brokers to move to, with their racks, or None if racks are ignored."""
+    """Return the brokers to move to, with their racks, or None if racks are ignored.
+
+    Raise ReassignmentFailed if only some of them have a rack.
+    """
     brokers = await _brokers(admin, request.brokers)
     racks = {one.node_id: one.rack if request.is_rack_aware else None for one in brokers}
     without = [node_id for node_id, rack in racks.items() if rack is None]
@@ -209,7 +212,7 @@ async def _racks(admin: "Admin", request: Request) -> dict[int, str | None]:
 
 
 async def _brokers(admin: "Admin", wanted: Iterable[int]) -> list[BrokerDescription]:
-    """Return the brokers of these ids; an error for one that the cluster does not know."""
+    """Return the brokers of these ids; raise ReassignmentFailed if one is unknown."""
     cluster = await admin.describe_cluster(include_fenced=True)
     known = {broker.node_id: broker for broker in cluster.brokers}
     for node_id in wanted:
@@ -230,7 +233,7 @@ async def _placement(admin: "Admin", topics: list[str]) -> dict[TopicPartition, 
 async def _placement_of(
     admin: "Admin", partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """Return the replicas of these partitions; an error if one does not exist."""
+    """Return the replicas of these partitions; raise ReassignmentFailed if one is missing."""
     wanted = list(partitions)
     found = await _placement(admin, sorted({one.topic: None for one in wanted}))
     for partition in wanted:

@@ -149,7 +149,11 @@ def included(pattern: str, option: str) -> re.Pattern[str]:
 
 
 def parse_assignment(text: str) -> list[list[int]]:
-    """Parse `0:1,1:2`: the replicas of each partition, preferred leader first."""
+    """Parse `0:1,1:2`: the replicas of each partition, preferred leader first.
+
+    Raise ConfigError if the text is malformed, or the partitions have different numbers of
+    replicas.
+    """
     option = "--replica-assignment"
     try:
         partitions = [[int(broker) for broker in part.split(":")] for part in text.split(",")]

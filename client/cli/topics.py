@@ -204,7 +204,10 @@ class TopicCommandError(MinikafkaError):
 
 
 async def _names(admin: "Admin", request: Request) -> list[str]:
-    """Return the topics that the flags select; raise an error if there must be one and is none."""
+    """Return the topics that the flags select.
+
+    Raise TopicCommandError if the flags name a topic that does not exist, except with --if-exists.
+    """
     listed = await admin.list_topics(include_internal=not request.exclude_internal)
     names = matching(
         (topic.name for topic in listed if request.topic_id in (None, topic.topic_id)),

@@ -57,7 +57,10 @@ class Leading:
         return None
 
     async def share_out(self, joined: Joined) -> list[SyncGroupRequestAssignment]:
-        """Compute the partitions of each member; none if the old assignment is kept (KIP-814)."""
+        """Compute the partitions of each member; none if the old assignment is kept (KIP-814).
+
+        Raise RemoteProtocolError if the group chose an assignor that is unknown here.
+        """
         assignor = ASSIGNORS.get(joined.protocol)
         if assignor is None:
             raise RemoteProtocolError(f"the coordinator chose {joined.protocol!r}, not one of ours")

@@ -48,7 +48,10 @@ class Seeking:
     # -- jumps
 
     def seek(self, partition: Partition, offset: int) -> None:
-        """Continue at `offset`, which the broker checks when it is fetched."""
+        """Continue at `offset`, which the broker checks when it is fetched.
+
+        Raise ValueError if it is negative.
+        """
         if offset < 0:
             raise ValueError(f"an offset is 0 or more, not {offset}")
         self._state(partition).jump(offset)
@@ -69,7 +72,10 @@ class Seeking:
     # -- how far
 
     async def position(self, partition: Partition, timeout_ms: int) -> int:
-        """Return the offset of the next record for the user, once it is looked up."""
+        """Return the offset of the next record for the user, once it is looked up.
+
+        Raise RequestTimedOut if it is not known in time.
+        """
         state = self._state(partition)
         self._engine.check_usable()
         buffer = self._fetcher.buffer

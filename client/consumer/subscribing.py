@@ -41,7 +41,10 @@ class Subscribing:
         return not (self.topics or self._pattern or self._rebalancing.group)
 
     def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read exactly these partitions from now on, and subscribe to nothing."""
+        """Read exactly these partitions from now on, and subscribe to nothing.
+
+        Raise ValueError if the consumer is subscribed to topics.
+        """
         self._engine.check_usable()
         if self._rebalancing.group is not None:
             raise ValueError("the group assigns partitions to this consumer: unsubscribe first")
@@ -58,7 +61,10 @@ class Subscribing:
         listener: RebalanceListener | None,
         timeout_ms: int,
     ) -> None:
-        """Subscribe to these topics, or to all topics whose whole name matches a pattern."""
+        """Subscribe to these topics, or to all topics whose whole name matches a pattern.
+
+        Raise TypeError if `topics` is a single text.
+        """
         if isinstance(topics, str):
             raise TypeError("topics must be a list of names, or a compiled pattern")
         self._engine.check_usable()

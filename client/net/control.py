@@ -161,7 +161,11 @@ class ControlConnection:
     async def open(
         cls, host: str, port: int, hello: Hello, *, timeout_ms: int
     ) -> "ControlConnection":
-        """Connect and make the handshake, within `timeout_ms` for both together."""
+        """Connect and make the handshake, within `timeout_ms` for both together.
+
+        Raise ApiError: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, or the error with which the peer
+        refuses.
+        """
         connection = cls()
         connection.address = f"{host}:{port}"
         loop = asyncio.get_running_loop()
@@ -190,7 +194,11 @@ class ControlConnection:
         return self._closed_because is None and self._stream.is_open
 
     async def call(self, request: Request[A], *, timeout_ms: int) -> A:
-        """Send a request and wait for its answer, whose `error` the caller must check."""
+        """Send a request and wait for its answer, whose `error` the caller must check.
+
+        Raise ApiError: REQUEST_TIMED_OUT after `timeout_ms`, NETWORK_EXCEPTION if the connection is
+        lost, THROTTLING_QUOTA_EXCEEDED if too many calls are unanswered.
+        """
         if not self.is_open:
             raise self._lost()
         if len(self._calls) >= CALLS_IN_FLIGHT_MAX:

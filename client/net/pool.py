@@ -73,7 +73,10 @@ class Pool:
         return await asyncio.shield(self.start(address, lane))
 
     def start(self, address: Address, lane: str) -> "asyncio.Task[KafkaConnection]":
-        """Return the task that opens a connection; it is started unless one is under way."""
+        """Return the task that opens a connection; it is started unless one is under way.
+
+        Raise ClientClosed if the pool is closed.
+        """
         if self._is_closing:
             raise ClientClosed("the client is closed")
         slot = self._slots.setdefault((address, lane), _Slot())

@@ -54,7 +54,9 @@ class Engine:
     # -- life
 
     async def start(self) -> None:
-        """Start all parts; a second call waits for the first. Raises as `Producer.start` does.
+        """Start all parts; a second call waits for the first.
+
+        Raises as `Producer.start` does, and ClientClosed after `close`.
 
         A producer whose start failed is closed.
         """

@@ -128,7 +128,11 @@ class Intake:
         self.wake()
 
     def check_usable(self) -> None:
-        """Raise an error if no record may come in now: closed, full, or in no transaction."""
+        """Raise an error if no record may come in now.
+
+        Raise ClientClosed if the producer is closed, BufferFull if its memory is full, or the
+        transaction's error if none is open.
+        """
         if self.is_closed or self.wake is None:
             raise ClientClosed("the producer is closed" if self.is_closed else "not started")
         refusal = self.refusal()

@@ -101,7 +101,10 @@ def spans_of(timestamps: int | list[int], values: Any, keys: Any, headers: Any) 
 
 
 def pieces_of(column: Any) -> Pieces:
-    """Return the buffer, offsets and lengths of an Arrow array of bytes or text."""
+    """Return the buffer, offsets and lengths of an Arrow array of bytes or text.
+
+    Raise TypeError for another type.
+    """
     column = _one_array(column)
     if pa.types.is_binary(column.type) or pa.types.is_string(column.type):
         width: Any = np.int32

@@ -135,7 +135,7 @@ class Transaction:
         return TransactionMisuse(f"the producer {self.phase.value}: {todo}")
 
     def check_may_end(self) -> None:
-        """Raise unless a transaction is open, to which offsets can be added or which can end."""
+        """Raise the transaction's error, or TransactionMisuse if no transaction is open."""
         if self.error is not None:
             raise self.error
         if self.phase is not Phase.OPEN:

@@ -162,7 +162,10 @@ def _alter(cluster: Cluster, resource: AlterConfigsResource) -> list[ConfigRecor
 
 
 def _changed(old: Mapping[str, str], resource: AlterConfigsResource) -> dict[str, str]:
-    """Return the resource's configuration after all operations."""
+    """Return the resource's configuration after all operations.
+
+    Raise ApiError if an operation is not valid.
+    """
     new = dict(old)
     seen: dict[str, None] = {}
     for change in resource.configs:
@@ -189,7 +192,8 @@ def _changed(old: Mapping[str, str], resource: AlterConfigsResource) -> dict[str
 def _changed_list(current: str | None, change: AlterableConfig) -> Sequence[str]:
     """Return the items of a list key after APPEND or SUBTRACT.
 
-    If the key is unset, its default is changed.
+    If the key is unset, its default is changed. Raise ApiError INVALID_CONFIG if the key is no
+    list.
     """
     row: Setting | None = _TOPIC_SETTINGS.get(change.name)
     if row is not None and row.type not in (tuple, list):

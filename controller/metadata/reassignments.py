@@ -117,7 +117,7 @@ def _check_target(cluster: Cluster, where: str, target: tuple[int, ...]) -> None
 def _check_isr(
     where: str, state: PartitionState, placement: Placement, isr: tuple[int, ...]
 ) -> None:
-    """Refuse a placement that would drop the last replicas that have all records."""
+    """Raise ApiError for a placement that would drop the last replicas that have all records."""
     had = state.isr or state.elr or state.last_known_elr
     if had and not any(each in placement.replicas for each in had):
         detail = f"{where}: only {list(had)} have all records: let others catch up first"

@@ -140,7 +140,10 @@ def _config_of(topic: CreatableTopic) -> dict[str, str]:
 
 
 def _placement(draft: _Draft, topic: CreatableTopic) -> list[tuple[int, ...]]:
-    """Return the replicas of each partition, chosen here or as the request assigns them."""
+    """Return the replicas of each partition, chosen here or as the request assigns them.
+
+    Raise ApiError if the numbers or the replicas are not possible.
+    """
     count, factor = topic.num_partitions, topic.replication_factor
     if topic.assignments:
         if count != -1 or factor != -1:
@@ -161,7 +164,10 @@ def _placement(draft: _Draft, topic: CreatableTopic) -> list[tuple[int, ...]]:
 def _chosen(
     draft: _Draft, existing: Collection[PartitionState], count: int, factor: int
 ) -> list[tuple[int, ...]]:
-    """Choose the replicas of `count` more partitions of a topic."""
+    """Choose the replicas of `count` more partitions of a topic.
+
+    Raise ApiError INVALID_REPLICATION_FACTOR if there are not enough live brokers.
+    """
     alive = [broker.broker_id for broker in draft.load.brokers]
     if factor < 1:
         detail = f"replication factor {factor}: at least 1 is needed"
@@ -178,7 +184,10 @@ def _chosen(
 def _assigned(
     draft: _Draft, wanted: Sequence[Sequence[int]], factor: int | None
 ) -> list[tuple[int, ...]]:
-    """Check replicas that the request assigns: registered brokers, no duplicates, one alive."""
+    """Check replicas that the request assigns: registered brokers, no duplicates, one alive.
+
+    Raise ApiError INVALID_REPLICA_ASSIGNMENT if they are not that.
+    """
     draft.check_room(len(wanted))
     cluster = draft.cluster
     factor = len(wanted[0]) if factor is None and wanted else factor

@@ -109,7 +109,10 @@ class Errands:
         )
 
     async def answer(self, request: QuorumRequest) -> Any:
-        """Answer another controller's request, once the machine has decided."""
+        """Answer another controller's request, once the machine has decided.
+
+        Raise ApiError NOT_CONTROLLER if this controller stops.
+        """
         if self.is_over:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "this controller stops")
         ticket, self._next_ticket = self._next_ticket, self._next_ticket + 1

@@ -49,7 +49,10 @@ async def open_metadata_log(
 async def _give_up(
     runtime: Runtime, files: Files, damage: DamagedLog, cluster_id: str | None
 ) -> None:
-    """Save in the quorum-state how far the damaged log had reached, then rename its files."""
+    """Save in the quorum-state how far the damaged log had reached, then rename its files.
+
+    Raise CorruptLog if the quorum-state is lost too.
+    """
     directory = directory_in(files)
     state = read_quorum_state(files, directory, cluster_id)
     if state is None or state == QuorumState(cluster_id):

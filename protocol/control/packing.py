@@ -95,7 +95,10 @@ def to_plain(value: Any) -> list[Any]:
 
 
 def from_plain(cls: type[T], plain: Any) -> tuple[T, list[Any]]:
-    """Build `cls` from its fields; return also the trailing fields that it does not know."""
+    """Build `cls` from its fields; return also the trailing fields that it does not know.
+
+    Raise RemoteProtocolError if a field is missing or of a wrong type.
+    """
     if type(plain) is not list:
         raise RemoteProtocolError(f"{cls.__name__}: expected an array, got {_name(plain)}")
     layout = _layout(cls)

@@ -221,7 +221,10 @@ class UnregisterBrokerRecord(MetadataRecord):
 
 
 def encode_record(record: MetadataRecord) -> bytes:
-    """Encode a record as the value of one record in a metadata batch."""
+    """Encode a record as the value of one record in a metadata batch.
+
+    Raise LocalProtocolError if it is no metadata record.
+    """
     if isinstance(record, UnknownRecord):
         return dumps([record.type, record.version, record.fields])
     try:

@@ -148,7 +148,10 @@ class BatchHeader:
 
 
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
-    """Read the header at `pos`; neither its values nor the checksum are checked."""
+    """Read the header at `pos` without checking its values or the checksum.
+
+    Raise RemoteProtocolError if fewer bytes than a header are left.
+    """
     try:
         return BatchHeader(buf, pos)
     except struct.error as error:

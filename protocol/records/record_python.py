@@ -283,7 +283,7 @@ class RecordBody:
 def measure(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> tuple[int, int]:
     """Return the bytes of the largest key and value pair, and of all.
 
-    Raise TypeError if not bytes.
+    Raise TypeError if one is not bytes, ValueError if the columns differ in length.
     """
     for name, column in (("values", values), ("keys", keys or ())):
         wrong = [kind for kind in set(map(type, column)) - _NO_BYTES if not issubclass(kind, bytes)]

@@ -91,7 +91,7 @@ def records_as(
 ) -> list[T]:
     """Do what `records` does, but return `make` tuples: the values in `prefix`, then Record's.
 
-    `header` is the batch's header if the caller has read it.
+    `header` is the batch's header if the caller has read it. Raises as `records` does.
     """
     found = _opened(buf, pos, header or read_header(buf, pos), check_crc, max_bytes)
     read = decode_many if prefix else decode
@@ -112,7 +112,10 @@ def columns(
     check_crc: bool = False,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> Columns:
-    """Read the records into one column for each field, instead of a tuple for each record."""
+    """Read the records into one column for each field, instead of a tuple for each record.
+
+    Raise RemoteProtocolError if the batch is damaged.
+    """
     found = _opened(buf, pos, header or read_header(buf, pos), check_crc, max_bytes)
     try:
         return decode_columns(*found.payload)
@@ -199,7 +202,10 @@ class BatchBuilder(_Body):
         base_offset: int = 0,
         leader_epoch: int = NO_EPOCH,
     ) -> bytearray:
-        """Write the header and return the batch; the builder cannot be used again."""
+        """Write the header and return the batch; the builder cannot be used again.
+
+        Raise LocalProtocolError if it has no records.
+        """
         if self.record_count == 0:
             raise LocalProtocolError("a batch needs at least one record")
         count = self.record_count
