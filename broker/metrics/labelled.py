@@ -6,38 +6,48 @@ times cheaper than writing it again.
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import TypeVar
 
 from ...runtime.metrics import labels
 from ..partition.partition import Partition
 from ..replica.leader import LeaderReplica
 from .standing import Standing
 
-T = TypeVar("T")
-
 
 class Row:
     """A partition with its labels."""
 
-    __slots__ = ("_standing", "one", "partition", "tail", "zero")
+    __slots__ = ("_extent", "_extent_lines", "_standing", "one", "partition", "tail", "zero")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
-        self.tail = tail = f'{of_topic(partition.topic)[:-1]},partition="{partition.index}"}}'
+        self.tail = tail = f'{_opened(partition.topic)}{partition.index}"}}'
         """The labels in braces, as in every line about the partition."""
         self.zero, self.one = f"{tail} 0\n", f"{tail} 1\n"
         """The results of `line` for 0 and 1, the most frequent values."""
         self._standing: Standing | None = None
+        self._extent = (0, 0, 0, 0)
+        self._extent_lines = (self.zero,) * 4
 
     def line(self, value: int) -> str:
         """Return the part of a sample's line after the metric's name: the labels and this value."""
         return f"{self.tail} {value}\n" if value >> 1 else self.one if value else self.zero
 
+    def extent(self) -> tuple[str, str, str, str]:
+        """Return the lines of the log's end and start offset, its bytes and its segments."""
+        log = self.partition.log
+        segments = log.segments
+        now = (log.log_end_offset, log.log_start_offset, segments.size_bytes, len(segments))
+        if now != self._extent:
+            line, (end, start, size, count) = self.line, now
+            self._extent = now
+            self._extent_lines = (line(end), line(start), line(size), line(count))
+        return self._extent_lines
+
     def standing(self, leader: LeaderReplica) -> Standing:
         """Return the facts about a partition led by this broker, by its newest metadata."""
         kept = self._standing
         if kept is None or kept.metadata is not leader.metadata:
-            kept = self._standing = Standing(leader, self.line)
+            kept = self._standing = Standing(leader, self)
         return kept
 
 
@@ -72,11 +82,7 @@ def of_topic(topic: str) -> str:
     return labels(topic=topic)
 
 
-def keep(walk: Iterable[T], rows: list[T]) -> Iterator[T]:
-    """Yield the items of `walk`, and add them to `rows` for the metrics that come after.
-
-    So the walk is done while the first metric is written, in slices.
-    """
-    for row in walk:
-        rows.append(row)
-        yield row
+@lru_cache(maxsize=20_000)
+def _opened(topic: str) -> str:
+    """Return the labels of a partition of that topic, up to the number of the partition."""
+    return f'{of_topic(topic)[:-1]},partition="'

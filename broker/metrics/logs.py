@@ -2,14 +2,23 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from operator import itemgetter
+from typing import Final
 
 from ...runtime.errors import LogDirectoryFailed
 from ...runtime.metrics import Family, gauge, labels, ready, summary
 from ...runtime.runtime import Runtime
 from ..partition.log_store import LogStore
-from .labelled import Labelled, Row, keep
+from .labelled import Labelled
 
 _OF_LOG = "kafka_log_log_"
+_EXTENT: Final = (
+    ("logendoffset", "Offset that the replica's next record will get."),
+    ("logstartoffset", "First offset of the replica that can be read."),
+    ("size", "Bytes of batches in all segments."),
+    ("numlogsegments", "Segments of the log; 0 before the first append."),
+)
+"""The metrics of `Row.extent`, in order."""
 
 
 class LogMetrics:
@@ -22,28 +31,10 @@ class LogMetrics:
 
     def __call__(self) -> Iterator[Family]:
         """Yield the metrics of one scrape; logs on a failed disk are left out."""
-        rows: list[Row] = []
-        online = (row for row in self._labelled if not row.partition.offline_because)
-        yield ready(
-            _OF_LOG + "logendoffset",
-            "Offset that the replica's next record will get.",
-            (f"{row.tail} {row.partition.log.log_end_offset}\n" for row in keep(online, rows)),
-        )
-        yield ready(
-            _OF_LOG + "logstartoffset",
-            "First offset of the replica that can be read.",
-            (row.line(row.partition.log.log_start_offset) for row in rows),
-        )
-        yield ready(
-            _OF_LOG + "size",
-            "Bytes of batches in all segments.",
-            (f"{row.tail} {row.partition.log.size_bytes}\n" for row in rows),
-        )
-        yield ready(
-            _OF_LOG + "numlogsegments",
-            "Segments of the log; 0 before the first append.",
-            (row.line(len(row.partition.log.segments)) for row in rows),
-        )
+        extents: list[tuple[str, ...]] = []
+        for place, (name, help_text) in enumerate(_EXTENT):
+            lines = map(itemgetter(place), extents) if place else self._walk(extents)
+            yield ready(_OF_LOG + name, help_text, lines)
         yield gauge(
             "kafka_log_logmanager_offlinelogdirectorycount",
             "Data directories that have failed since the start.",
@@ -69,6 +60,14 @@ class LogMetrics:
             ],
             self._runtime.monotonic_ms(),
         )
+
+    def _walk(self, extents: list[tuple[str, ...]]) -> Iterator[str]:
+        """Keep the lines of all logs, and yield those of the first metric."""
+        for row in self._labelled:
+            if not row.partition.offline_because:
+                extent = row.extent()
+                extents.append(extent)
+                yield extent[0]
 
     def _spaces(self) -> Iterator[tuple[str, tuple[int, int]]]:
         """Yield the total and the usable bytes of each directory that has not failed."""

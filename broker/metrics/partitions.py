@@ -11,7 +11,7 @@ from ...runtime.metrics import Family, gauge, labels, ready
 from ..edge import Edge
 from ..partition.partition import Partition
 from .census import Census
-from .labelled import Labelled, Row, of_topic
+from .labelled import Labelled, of_topic
 from .standing import FACTS
 
 _OF_PARTITION = "kafka_topic_partition_"
@@ -27,49 +27,26 @@ class PartitionMetrics:
 
     def __call__(self) -> Iterator[Family]:
         """Yield the metrics of one scrape."""
-        led: list[Row] = []
-        standings: list[tuple[str, ...]] = []
-        census = Census(self._edge.runtime.monotonic_ms())
+        led = _Led(Census(self._edge.runtime.monotonic_ms()))
         yield ready(
             _OF_PARTITION + "current_offset",
             "High watermark of a partition that this broker leads.",
-            self._walk(census, led, standings),
+            led.walk(self._labelled),
         )
         yield ready(
             _OF_PARTITION + "oldest_offset",
             "First offset of the partition that can be read.",
-            (row.line(row.partition.log.log_start_offset) for row in led),
+            led.starts,
         )
         for place, (name, help_text) in enumerate(FACTS):
-            yield ready(name, help_text, map(itemgetter(place), standings))
+            yield ready(name, help_text, map(itemgetter(place), led.standings))
         yield ready(
             _OF_CLUSTER + "laststableoffsetlag",
             "Offsets from the last stable offset (end of read_committed) to high watermark.",
-            (
-                row.line(_hidden(row.partition))
-                if row.partition.log.producers.has_undecided
-                else row.zero
-                for row in led
-            ),
+            led.hidden,
         )
-        yield from census.families()
-        first_partitions = [row.partition for row in led if not row.partition.index]
-        yield from self._of_the_cluster(first_partitions)
-
-    def _walk(
-        self, census: Census, led: list[Row], standings: list[tuple[str, ...]]
-    ) -> Iterator[str]:
-        """Count every partition, keep those led here, and yield the lines of high watermarks."""
-        for row in self._labelled:
-            partition = row.partition
-            census.count(partition)
-            leader = partition.leader
-            if leader is not None:
-                standing = row.standing(leader)
-                census.count_led(leader, standing, partition.log.log_start_offset)
-                led.append(row)
-                standings.append(standing.lines)
-                yield f"{row.tail} {leader.high_watermark}\n"
+        yield from led.census.families()
+        yield from self._of_the_cluster(led.first_partitions)
 
     def _of_the_cluster(self, first_partitions: list[Partition]) -> Iterator[Family]:
         image = self._edge.image
@@ -91,6 +68,40 @@ class PartitionMetrics:
                 for first in each.endpoints[:1]
             ],
         )
+
+
+class _Led:
+    """The lines of the partitions that this broker leads, from one walk over all partitions."""
+
+    def __init__(self, census: Census) -> None:
+        self.census = census
+        self.starts: list[str] = []
+        """The lines of the logs' first offsets."""
+        self.standings: list[tuple[str, ...]] = []
+        self.hidden: list[str] = []
+        """The lines of the distances from last stable offset to high watermark."""
+        self.first_partitions: list[Partition] = []
+        """The partitions 0, one for each topic."""
+
+    def walk(self, labelled: Labelled) -> Iterator[str]:
+        """Count every partition, and yield the lines of high watermarks of those led here."""
+        census, starts, standings, hidden = self.census, self.starts, self.standings, self.hidden
+        for row in labelled:
+            partition = row.partition
+            census.count(partition)
+            leader = partition.leader
+            if leader is None:
+                continue
+            log = partition.log
+            standing = row.standing(leader)
+            census.count_led(leader, standing, log.log_start_offset)
+            starts.append(row.line(log.log_start_offset))
+            standings.append(standing.lines)
+            is_stable = not log.producers.has_undecided
+            hidden.append(row.zero if is_stable else row.line(_hidden(partition)))
+            if not partition.index:
+                self.first_partitions.append(partition)
+            yield row.line(leader.high_watermark)
 
 
 def _hidden(partition: Partition) -> int:

@@ -3,8 +3,7 @@
 Pure.
 """
 
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from ..replica.leader import LeaderReplica
 
@@ -22,6 +21,16 @@ FACTS: Final = (
 """The metrics of `Standing.lines`, in order."""
 
 
+class Lines(Protocol):
+    """Lines about one partition: its labels with a value."""
+
+    zero: str
+    one: str
+
+    def line(self, value: int) -> str:
+        """Return the line with this value; `zero` and `one` are those with 0 and 1."""
+
+
 class Standing:
     """The replicas of a partition that this broker leads, by its newest metadata."""
 
@@ -35,8 +44,7 @@ class Standing:
         "metadata",
     )
 
-    def __init__(self, leader: LeaderReplica, line: Callable[[int], str]) -> None:
-        """`line` returns the labels of the partition with a value, as `Row.line` does."""
+    def __init__(self, leader: LeaderReplica, lines: Lines) -> None:
         self.metadata = metadata = leader.metadata
         in_sync, least = len(metadata.isr), leader.min_isr
         self.is_under_replicated = in_sync < len(metadata.replicas) - len(metadata.adding)
@@ -45,14 +53,14 @@ class Standing:
         self.is_reassigning = bool(metadata.adding)
         self.is_ordinary = least < in_sync == len(metadata.replicas) and not metadata.adding
         """True if all of the four above are False, so that nothing needs to be counted."""
-        values = (
-            leader.broker_id,
-            metadata.replicas[0] == leader.broker_id,
-            len(metadata.replicas),
-            in_sync,
-            self.is_under_replicated,
-            self.is_under_min_isr,
-            self.is_at_min_isr,
+        zero, one = lines.zero, lines.one
+        self.lines = (
+            lines.line(leader.broker_id),
+            one if metadata.replicas[0] == leader.broker_id else zero,
+            lines.line(len(metadata.replicas)),
+            lines.line(in_sync),
+            one if self.is_under_replicated else zero,
+            one if self.is_under_min_isr else zero,
+            one if self.is_at_min_isr else zero,
         )
-        self.lines = tuple([line(value) for value in values])
         """The lines of FACTS, in order, without the metrics' names."""
