@@ -28,7 +28,7 @@ def question(
     is_stable: bool,
     id_of: Callable[[str], bytes] = lambda topic: ZERO_UUID,
 ) -> OffsetFetchRequest:
-    """Build the request for the committed offsets of these partitions; if None, of all.
+    """Build the request for the committed offsets of `partitions`, or of all if that is None.
 
     With `is_stable`, the broker refuses while a transaction has offsets pending (KIP-447).
     """

@@ -123,7 +123,7 @@ class MessageTooLarge(ClientError):
 
 
 class BufferFull(ClientError):
-    """The producer holds buffer_memory bytes: now, or still after waiting max_block_ms."""
+    """The producer holds buffer_memory bytes of records; waiting for max_block_ms did not help."""
 
 
 @dataclass(eq=False, repr=False)

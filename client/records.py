@@ -18,7 +18,9 @@ class RecordMetadata(NamedTuple):
     topic: str
     partition: int
     offset: int
-    """-1 if unknown: with acks=0, or if the broker found a retry to be a duplicate."""
+    """The record's offset, or -1 if unknown: with acks=0, or if the broker found a retry to be a
+    duplicate.
+    """
     timestamp_ms: int
     """The record's own timestamp, or the broker's if the topic has LogAppendTime."""
 
@@ -107,9 +109,9 @@ class RawRecords(NamedTuple):
     next_position: int
     high_watermark: int
     last_stable_offset: int
-    """-1 when the broker did not say."""
+    """The last stable offset, or -1 if the broker did not return it."""
     log_start_offset: int
-    """-1 when the broker did not say."""
+    """The first offset of the log, or -1 if the broker did not return it."""
     data: memoryview
     aborted_transactions: tuple[AbortedTransaction, ...] = ()
     topic_id: bytes = ZERO_UUID

@@ -38,7 +38,7 @@ class Plan:
     header_count: int
     header_key_size: int
     header_value_size: int
-    """-1 for headers whose value is null."""
+    """Bytes of each header's value, or -1 for a null value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,7 @@ def topics(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
 
 
 class TopicCommandError(MinikafkaError):
-    """A request that Kafka's TopicCommand would refuse."""
+    """Raised for a request that Kafka's TopicCommand would refuse."""
 
 
 async def _names(admin: "Admin", request: Request) -> list[str]:

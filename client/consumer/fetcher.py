@@ -359,7 +359,7 @@ def _request(config: ConsumerConfig, asked: Asked, rack: str) -> FetchRequest:
 
 
 def _rack(config: ConsumerConfig, states: Iterable[PartitionState | None], now_ms: int) -> str:
-    """Return client_rack; "" if with it the leader would name a replica that has just refused."""
+    """Return client_rack, or "" if a replica in it has just refused an offset that is needed."""
     for state in states if config.client_rack else ():
         if state is not None and state.nearer.has_refused(state.fetch_offset, now_ms):
             return ""

@@ -114,7 +114,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The step to wait until `until_ms` or until the loop is woken; if None, until woken."""
+    """The step to wait until the loop is woken, or until `until_ms` if that is not None."""
 
     until_ms: int | None
 

@@ -58,7 +58,10 @@ class Seeking:
         self._on_jumped([partition])
 
     def seek_to(self, partitions: Sequence[Partition], timestamp: int) -> None:
-        """Continue at the offset that a lookup of `timestamp` finds; in all partitions if empty."""
+        """Continue at the offset that a lookup of `timestamp` finds.
+
+        If `partitions` is empty, this applies to all assigned partitions.
+        """
         chosen = partitions or list(self._positions.states)
         for partition in chosen:
             self._state(partition).look_up(timestamp)
