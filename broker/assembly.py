@@ -15,6 +15,7 @@ from ..runtime.config import from_mapping
 from ..runtime.metrics_config import metrics_address
 from ..runtime.metrics_listener import MetricsListener
 from ..runtime.runtime import Runtime
+from ..security.control_keys import ControlKeys
 from ..storage.directory import LogDirectory
 from .admission.doors import Doors, share_descriptors
 from .admission.limits import ConnectionLimits
@@ -26,6 +27,7 @@ from .control.auto_creation import AutoCreation
 from .control.controller_channel import (
     ActiveController,
     ControllerChannel,
+    Identity,
     Reports,
 )
 from .control.metadata_follower import MetadataFollower
@@ -76,15 +78,20 @@ class Ground:
     settings: Settings
     defaults: TopicDefaults
     deadlines: Deadlines
+    keys: ControlKeys | None = None
+    """The cluster's keys; None if the control plane is not sealed."""
 
     @classmethod
     def of(cls, runtime: Runtime, settings: Settings) -> "Ground":
         """Make these parts for one broker.
 
-        Raise ConfigError if a default of topics is not valid.
+        Raise ConfigError if a default of topics is not valid, or if the file of the keys cannot
+        be read.
         """
-        defaults = TopicDefaults(settings.config.node_id, settings.properties)
-        return cls(runtime, settings, defaults, Deadlines(runtime))
+        config = settings.config
+        keys = ControlKeys.open(runtime, config.control_security, config.control_psk_file)
+        defaults = TopicDefaults(config.node_id, settings.properties)
+        return cls(runtime, settings, defaults, Deadlines(runtime), keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +223,8 @@ def _make_channel(
         previous_broker_epoch=-1 if clean is None else clean,
     )
     cluster_id = config.cluster_id or directories[0].cluster_id
-    return ControllerChannel(ground.runtime, config, registration, cluster_id, reports)
+    identity = Identity(registration, cluster_id, ground.keys)
+    return ControllerChannel(ground.runtime, config, identity, reports)
 
 
 def _make_position(ground: Ground, store: LogStore) -> MetadataPosition:

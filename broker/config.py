@@ -7,6 +7,7 @@ from ..protocol.control.messages import Endpoint
 from ..runtime.config import INT32_MAX, INT64_MAX, MiB, config_table, setting
 from ..runtime.errors import ConfigError
 from ..runtime.metrics_config import metrics_address, metrics_listener
+from ..security.control_keys import check_control, control_psk_file, control_security
 from ..security.listener import (
     PROTOCOL_MAP,
     SecurityProtocol,
@@ -291,6 +292,8 @@ class BrokerConfig:
         doc="How long a request to the controller may take.",
     )
     metrics_listener: str | None = metrics_listener()
+    control_security: str | None = control_security()
+    control_psk_file: str | None = control_psk_file()
 
     def check(self) -> None:
         """Raise ConfigError if settings contradict each other, or one of them cannot be parsed."""
@@ -302,6 +305,7 @@ class BrokerConfig:
         if not controller_addresses(self):
             why = "is required: where is the controller?"
             raise ConfigError("controller.quorum.bootstrap.servers", None, why)
+        check_control(self.control_security, self.control_psk_file)
 
 
 def bound_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:

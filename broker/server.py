@@ -46,19 +46,17 @@ class Broker:
 
     def __init__(
         self,
-        runtime: Runtime,
-        settings: Settings,
+        ground: Ground,
         stop: Stop,
         directories: list[LogDirectory],
         listeners: Listeners,
     ) -> None:
         """Make the parts but start none. Use `Broker.start` instead."""
-        self.runtime = runtime
-        self.config = settings.config
+        self.runtime = ground.runtime
+        self.config = ground.settings.config
         self._stop = stop
         self._listeners = listeners
         self._refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        ground = Ground.of(runtime, settings)
         alarms = Alarms(self._on_refused, self._on_metadata_lost, stop.crash)
         self.parts = assemble(ground, directories, listeners.endpoints(), alarms)
 
@@ -68,6 +66,7 @@ class Broker:
 
         Raise ConfigError or StorageError if it cannot start.
         """
+        ground = Ground.of(runtime, settings)
         directories: list[LogDirectory] = []
         listeners = Listeners(settings.config)
         broker: Broker | None = None
@@ -76,7 +75,7 @@ class Broker:
             made: list[Broker] = []
             await listeners.open(lambda listener: made[0].connect(listener))
             await listeners.resolve_host()
-            broker = cls(runtime, settings, stop, directories, listeners)
+            broker = cls(ground, stop, directories, listeners)
             made.append(broker)
             await broker._live()
         except BaseException:

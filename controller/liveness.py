@@ -1,6 +1,7 @@
 """The I/O of liveness: receives heartbeats, sends probes, keeps one timer.
 
-`Leases` decides, and this module carries out its effects. Heartbeats come through asyncio-dgram,
+`Leases` decides, and this module carries out its effects. `DatagramGuards` says which heartbeats
+reach it. Heartbeats come through asyncio-dgram,
 whose queue has no bound. So one task empties the queue at once, and only the lease of a known
 broker keeps anything of a datagram.
 """
@@ -12,7 +13,7 @@ from typing import Any, Final, assert_never
 
 import asyncio_dgram
 
-from ..protocol.control.heartbeat import decode_heartbeat
+from ..protocol.control.heartbeat import Datagram, decode_heartbeat
 from ..protocol.control.messages import Endpoint
 from ..protocol.errors import RemoteProtocolError
 from ..runtime.runtime import Runtime
@@ -35,14 +36,14 @@ class Liveness:
         runtime: Runtime,
         leases: Leases,
         *,
-        cluster_id: Callable[[], str | None],
+        admits: Callable[[Datagram], bool],
         on_expired: Callable[[LeaseExpired], None],
         endpoint_of: Callable[[int], Endpoint | None],
     ) -> None:
-        """`endpoint_of` returns the listener at which a broker is probed."""
+        """`admits` says whether a datagram counts; `endpoint_of` returns the listener to probe."""
         self._runtime = runtime
         self._leases = leases
-        self._cluster_id = cluster_id
+        self._admits = admits
         self._on_expired = on_expired
         self._endpoint_of = endpoint_of
         self._stream: Any = None
@@ -77,11 +78,11 @@ class Liveness:
                 # An ICMP message about a datagram: the peer is down, but our socket still works.
                 continue
             try:
-                heartbeat = decode_heartbeat(datagram)
+                read = decode_heartbeat(datagram)
             except RemoteProtocolError:
                 continue
-            if heartbeat.cluster_id == self._cluster_id():
-                self._leases.on_heartbeat(heartbeat, self._runtime.monotonic_ms())
+            if self._admits(read):
+                self._leases.on_heartbeat(read.heartbeat, self._runtime.monotonic_ms())
 
     def carry_out(self, effects: Sequence[LeaseEffect]) -> None:
         """Carry out the effects of the leases, then set the timer for their next deadline."""

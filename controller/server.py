@@ -8,9 +8,11 @@ over, listeners, connections, log, lock.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from ..client.net.refusals import Refusals
+from ..protocol.control.heartbeat import Datagram
 from ..protocol.control.messages import Endpoint
 from ..protocol.control.records import MetadataRecord
 from ..protocol.types import uuid_to_text
@@ -18,6 +20,8 @@ from ..runtime.errors import ConfigError
 from ..runtime.metrics_config import metrics_address
 from ..runtime.metrics_listener import MetricsListener
 from ..runtime.runtime import Runtime
+from ..security.control_keys import ControlKeys
+from ..security.control_seal import DatagramGuards
 from ..storage.directory import LogDirectory
 from .api.answers import Answers
 from .api.session import Session
@@ -28,6 +32,7 @@ from .handovers import Handovers
 from .liveness import Liveness
 from .metrics import ControllerMetrics
 from .quorum.lost_log import open_metadata_log
+from .quorum.peers import Peering
 from .quorum.raft import RaftQuorum
 from .upkeep import Upkeep
 
@@ -38,21 +43,33 @@ BIND_ATTEMPTS: Final = 10
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The parts that are made first and that all other parts of a controller use."""
+
+    runtime: Runtime
+    config: ControllerConfig
+    keys: ControlKeys | None
+    """The cluster's keys; None if nothing is sealed."""
+
+
 class ControllerServer:
     """Everything that one controller process runs."""
 
     def __init__(
         self,
-        runtime: Runtime,
-        config: ControllerConfig,
+        ground: Ground,
         directory: LogDirectory,
         *,
         quorum: RaftQuorum,
         on_failed: Callable[[str], None],
     ) -> None:
         """Called by `start` alone, which also opens what this object runs."""
-        self.runtime = runtime
-        self.config = config
+        self.ground = ground
+        self.runtime = runtime = ground.runtime
+        self.config = config = ground.config
+        keys = ground.keys
+        self.guards = DatagramGuards(is_required=keys is not None and keys.is_required)
         events = Events(
             on_failed=on_failed,
             on_active=self._on_active,
@@ -64,7 +81,7 @@ class ControllerServer:
         self.liveness = Liveness(
             runtime,
             self.controller.leases,
-            cluster_id=lambda: self.controller.cluster_id,
+            admits=self._admits,
             on_expired=self.controller.on_lease_expired,
             endpoint_of=self._endpoint_of,
         )
@@ -84,6 +101,7 @@ class ControllerServer:
         cls, runtime: Runtime, config: ControllerConfig, on_failed: Callable[[str], None]
     ) -> "ControllerServer":
         """Start everything; raise ConfigError or StorageError if that is not possible."""
+        keys = ControlKeys.open(runtime, config.control_security, config.control_psk_file)
         directory = await LogDirectory.open(
             runtime, config.directory, node_id=config.node_id, cluster_id=config.cluster_id
         )
@@ -103,12 +121,17 @@ class ControllerServer:
                 cut_at=config.metadata_log_cut_at,
             )
             quorum = await RaftQuorum.open(
-                runtime, metadata_log, settings, cluster_id=cluster_id, endpoints=endpoints
+                runtime,
+                metadata_log,
+                settings,
+                cluster_id=cluster_id,
+                peering=Peering(endpoints, keys),
             )
         except BaseException:
             directory.abandon()
             raise
-        server = cls(runtime, config, directory, quorum=quorum, on_failed=on_failed)
+        ground = Ground(runtime, config, keys)
+        server = cls(ground, directory, quorum=quorum, on_failed=on_failed)
         try:
             if server.metrics is not None:
                 await server.metrics.open()
@@ -204,6 +227,10 @@ class ControllerServer:
         session = Session(self)
         self.sessions.add(session)
         return session.stream
+
+    def _admits(self, datagram: Datagram) -> bool:
+        is_ours = datagram.heartbeat.cluster_id == self.controller.cluster_id
+        return is_ours and self.guards.admits(datagram)
 
     def _endpoint_of(self, broker_id: int) -> Endpoint | None:
         broker = self.controller.committed.brokers.get(broker_id)

@@ -106,6 +106,9 @@ class FileSystem(Protocol):
     def lock(self, path: str) -> Lock:
         """Take an exclusive lock on a file, made if absent; LockHeld if it is taken."""
 
+    def permissions(self, path: str) -> int:
+        """Return the permission bits of a file, as chmod sets them."""
+
     def space(self, path: str) -> tuple[int, int]:
         """Return the bytes of this file system in all, and those that we could still write."""
 
@@ -278,6 +281,9 @@ class OsFileSystem:
                 raise LockHeld(error.errno, "locked by another process", path) from None
             raise
         return OsLock(descriptor)
+
+    def permissions(self, path: str) -> int:
+        return os.stat(path).st_mode & 0o7777
 
     def space(self, path: str) -> tuple[int, int]:
         status = os.statvfs(path)

@@ -31,6 +31,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ...runtime.waiting import happens_within
+from ...security.control_keys import ControlKeys
 from ...security.principal import ANONYMOUS, Principal
 from ..config import BrokerConfig, controller_addresses
 from ..replica.lease import LeaderLease
@@ -68,6 +69,18 @@ class ActiveController(Protocol):
         """Reserve a range of producer ids; return the first of them and their number."""
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The identity of this start of a broker, and its proof."""
+
+    registration: RegisterBroker
+    """The request that registers this start."""
+    cluster_id: str | None = None
+    """The cluster's id; None if it is not known yet."""
+    keys: ControlKeys | None = None
+    """The cluster's keys; None if nothing is sealed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
     """The callbacks that give the channel facts about its broker, and one for a refusal."""
@@ -86,15 +99,14 @@ class ControllerChannel:
         self,
         runtime: Runtime,
         config: BrokerConfig,
-        registration: RegisterBroker,
-        cluster_id: str | None,
+        identity: Identity,
         reports: Reports,
     ) -> None:
-        """`registration` is the request that registers this start of the broker."""
         self._runtime = runtime
         self._config = config
-        self._registration = registration
-        self.cluster_id = cluster_id
+        self._registration = identity.registration
+        self._keys = identity.keys
+        self.cluster_id = identity.cluster_id
         self.broker_epoch = -1
         self.lifecycle = Lifecycle(config.broker_heartbeat_interval_ms)
         self.lease = LeaderLease()
@@ -301,7 +313,9 @@ class ControllerChannel:
             incarnation_id=self._registration.incarnation_id,
         )
         host, port = address
-        return await ControlConnection.open(host, port, hello, timeout_ms=CONNECT_TIMEOUT_MS)
+        return await ControlConnection.open(
+            host, port, hello, timeout_ms=CONNECT_TIMEOUT_MS, keys=self._keys
+        )
 
     async def _use(self, connection: ControlConnection, address: tuple[str, int]) -> None:
         """Register if needed, then send heartbeats until the connection is closed.
@@ -319,7 +333,7 @@ class ControllerChannel:
                 self._connection = connection
                 self._connected.set()
                 log.info("controller is at %s:%d", *address)
-                self._heartbeats.aim(address)
+                self._heartbeats.aim(address, connection.datagram_key)
             await happens_within(self._poked, self.lifecycle.pause_ms())
         raise ApiError(ErrorCode.NETWORK_EXCEPTION, await connection.wait_until_closed())
 

@@ -1,12 +1,16 @@
 """UDP heartbeats: one small datagram per interval to the active controller.
 
+They are sealed with a key of the control connection, if that is sealed.
+
 They only refresh liveness. So a lost datagram does not matter, and an error is no reason to stop: a
 refused datagram means that the controller is down, which the TCP connection shows as well.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import asyncio_dgram
@@ -14,6 +18,7 @@ import asyncio_dgram
 from ...protocol.control.heartbeat import Heartbeat, encode_heartbeat
 from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
+from ...security.control_seal import datagram_tag
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +31,7 @@ class Heartbeats:
         self._heartbeat: Heartbeat | None = None
         self._sequence = 0
         self._address: tuple[str, int] | None = None
+        self._tag_of: Callable[[bytes], bytes] | None = None
         self._stream: Any = None
         self._task = OwnedTask(runtime, "heartbeats")
 
@@ -33,8 +39,9 @@ class Heartbeats:
         """Send this heartbeat from now on, which identifies this start of the broker."""
         self._heartbeat = heartbeat
 
-    def aim(self, address: tuple[str, int]) -> None:
-        """Send to this controller from now on."""
+    def aim(self, address: tuple[str, int], key: bytes | None = None) -> None:
+        """Send to this controller from now on, sealed with the key of the connection to it."""
+        self._tag_of = None if key is None else partial(datagram_tag, key)
         if address != self._address:
             self._address = address
             self._drop()
@@ -60,8 +67,8 @@ class Heartbeats:
         if self._stream is None:
             self._stream = await asyncio_dgram.connect(self._address)
         self._sequence += 1
-        datagram = encode_heartbeat(replace(self._heartbeat, sequence=self._sequence))
-        await self._stream.send(datagram)
+        heartbeat = replace(self._heartbeat, sequence=self._sequence)
+        await self._stream.send(encode_heartbeat(heartbeat, self._tag_of))
 
     def _drop(self) -> None:
         stream, self._stream = self._stream, None

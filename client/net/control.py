@@ -1,4 +1,4 @@
-"""One TCP connection of the control protocol: frames, handshake, calls with deadlines.
+"""One TCP connection of the control protocol: frames, their seals, handshake, calls with deadlines.
 
 `ControlStream` is used at both ends; `ControlConnection` is the client's end. The owner of the
 connection reconnects, finds the active controller and repeats requests.
@@ -14,11 +14,14 @@ from ...protocol.control.frames import (
     Frame,
     KafkaRequest,
     decode_frame,
-    encode_frame,
+    encode_body,
+    with_size,
 )
 from ...protocol.control.messages import ANSWERS, Endpoint, Hello, HelloAnswer, Refused, Request
 from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from ...protocol.framing import FrameReader
+from ...security.control_keys import ControlKeys
+from ...security.control_seal import TAG_BYTES, Seal
 
 A = TypeVar("A")
 
@@ -46,8 +49,10 @@ class ControlStream(asyncio.BufferedProtocol):
         self._on_frame = on_frame
         self._on_closed: Callable[[str], None] | None = on_closed
         self._say_refused = say_refused or _say_refused
-        self._reader = FrameReader(FRAME_BYTES_MAX, on_resized)
+        self._reader = FrameReader(FRAME_BYTES_MAX + TAG_BYTES, on_resized)
         self._transport: asyncio.Transport | None = None
+        self.seal: Seal | None = None
+        """The seal of all frames from now on, in both directions; None while there is none."""
         self._reason = "closed by the peer"
         self._is_unwanted = False
         self.peer = "?"
@@ -59,8 +64,8 @@ class ControlStream(asyncio.BufferedProtocol):
         return self._reader.capacity
 
     def limit_frames(self, size: int) -> None:
-        """Refuse frames of more than `size` bytes from now on."""
-        self._reader.max_frame = size
+        """Refuse frames of more than `size` bytes from now on, their tags not counted."""
+        self._reader.max_frame = size + TAG_BYTES
 
     @property
     def is_open(self) -> bool:
@@ -72,7 +77,8 @@ class ControlStream(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        transport.write(encode_frame(correlation_id, message))
+        body = encode_body(correlation_id, message)
+        transport.write(with_size(body if self.seal is None else self.seal.close(body)))
         if transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
             self.abort(f"the peer left {UNSENT_BYTES_MAX} bytes unread")
 
@@ -107,7 +113,8 @@ class ControlStream(asyncio.BufferedProtocol):
         """Decode the whole frames that have arrived, and call `on_frame` with each."""
         try:
             for body in self._reader.feed(nbytes):
-                frame = decode_frame(body)
+                # A frame may bring the seal of those after it in the same read.
+                frame = decode_frame(body if self.seal is None else self.seal.open(body))
                 if self.is_open:
                     self._on_frame(frame)
         except RemoteProtocolError as error:
@@ -139,7 +146,8 @@ class ControlConnection:
     """The client's end of a control connection. Every failure is an ApiError:
 
     NETWORK_EXCEPTION if the connection is lost, REQUEST_TIMED_OUT at a deadline (the outcome is
-    then unknown), or the code with which the controller refused.
+    then unknown), CLUSTER_AUTHORIZATION_FAILED if a seal is required here and the controller holds
+    no key of ours, or the code with which the controller refused.
     """
 
     def __init__(self) -> None:
@@ -159,12 +167,18 @@ class ControlConnection:
 
     @classmethod
     async def open(
-        cls, host: str, port: int, hello: Hello, *, timeout_ms: int
+        cls,
+        host: str,
+        port: int,
+        hello: Hello,
+        *,
+        timeout_ms: int,
+        keys: ControlKeys | None = None,
     ) -> "ControlConnection":
         """Connect and make the handshake, within `timeout_ms` for both together.
 
-        Raise ApiError: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, or the error with which the peer
-        refuses.
+        With `keys` the connection is sealed before anything is told or believed. Raise ApiError:
+        REQUEST_TIMED_OUT, NETWORK_EXCEPTION, or the error with which the peer refuses.
         """
         connection = cls()
         connection.address = f"{host}:{port}"
@@ -172,6 +186,8 @@ class ControlConnection:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await loop.create_connection(lambda: connection._stream, host, port)
+                if keys is not None:
+                    await connection._seal_with(keys, timeout_ms)
                 connection.peer = await connection.call(hello, timeout_ms=timeout_ms)
         except TimeoutError as error:
             connection.abort("the handshake took too long")
@@ -187,6 +203,12 @@ class ControlConnection:
             connection.close()
             raise ApiError(ErrorCode(connection.peer.error), connection.peer.message)
         return connection
+
+    @property
+    def datagram_key(self) -> bytes | None:
+        """The key of the datagrams beside this connection; None if it is not sealed."""
+        seal = self._stream.seal
+        return None if seal is None else seal.datagram_key
 
     @property
     def is_open(self) -> bool:
@@ -216,6 +238,24 @@ class ControlConnection:
             raise ApiError(ErrorCode.REQUEST_TIMED_OUT, detail) from error
         finally:
             self._calls.pop(correlation_id, None)
+
+    async def _seal_with(self, keys: ControlKeys, timeout_ms: int) -> None:
+        """Agree on a seal, or go on without one if the peer has no key and none is required."""
+        offering = keys.offering()
+        try:
+            accepted = await self.call(offering.offer, timeout_ms=timeout_ms)
+        except ApiError as error:
+            if error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT):
+                raise
+            if keys.is_required:
+                # The refusal is not sealed: nothing else in it is believed.
+                detail = f"{self.address} cannot prove that it is of this cluster: {error.detail}"
+                raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, detail) from error
+            return
+        try:
+            self._stream.seal = offering.on_accepted(accepted)
+        except RemoteProtocolError as error:
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, str(error)) from error
 
     def close(self) -> None:
         """Close after the queued frames are sent; unanswered calls fail."""

@@ -46,7 +46,7 @@ def describe_quorum(
             node_id=node_id,
             listeners=[QuorumListener(name=endpoint.name, host=endpoint.host, port=endpoint.port)],
         )
-        for node_id, endpoint in controller.quorum.endpoints.items()
+        for node_id, endpoint in controller.quorum.peering.endpoints.items()
     ]
     return DescribeQuorumResponse(error_message=None, topics=topics, nodes=nodes)
 

@@ -1,6 +1,7 @@
 """One connection to the controller: its handshake, its requests and their answers.
 
-The first request must be Hello. A connection counts as a broker's once it has named that broker's
+The first request must be Hello, in a sealed frame if this controller requires a seal; SealOffer may
+come before it. A connection counts as a broker's once it has named that broker's
 present epoch (`bind`); from then on everything that arrives shows that the broker is alive. The
 requests of one connection begin in their order and may be answered out of order.
 """
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...client.net.control import ControlStream
 from ...protocol.control.frames import FRAME_BYTES_MAX, Frame
-from ...protocol.control.messages import ROLE_BROKER, Hello, Refused
+from ...protocol.control.messages import ROLE_BROKER, Hello, HelloAnswer, Refused, SealOffer
 from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from . import hello
-from .table import APIS, AT_ANY_CONTROLLER
+from .table import APIS, AT_ANY_CONTROLLER, why_not
 
 if TYPE_CHECKING:
     from ..server import ControllerServer
@@ -27,6 +28,7 @@ HELLO_BYTES_MAX: Final = 64 << 10
 HELLO_WITHIN_MS: Final = 10_000
 """Milliseconds within which the Hello must come, so that a silent connection does not hold a
 descriptor for ever."""
+NOT_PROVED: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +58,8 @@ class Session:
             return
         self._unbind()
         self.broker = (broker_id, broker_epoch)
+        seal = self.stream.seal
+        self.server.guards.on_session(broker_id, None if seal is None else seal.datagram_key)
         leases, runtime = self.server.controller.leases, self.server.runtime
         leases.on_connection_opened(broker_id, broker_epoch, runtime.monotonic_ms())
         self.server.liveness.set_timer()
@@ -86,9 +90,7 @@ class Session:
             now_ms = self.server.runtime.monotonic_ms()
             self.server.controller.leases.on_control_contact(*self.broker, now_ms)
         if self.greeting is None:
-            if not isinstance(message, Hello):
-                raise RemoteProtocolError(f"{type(message).__name__} before Hello")
-            self._greet(frame.correlation_id, message)
+            self._begin(frame.correlation_id, message)
             return
         if type(message) not in APIS:
             raise RemoteProtocolError(f"{type(message).__name__} is not a request to a controller")
@@ -100,6 +102,39 @@ class Session:
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 
+    def _begin(self, correlation_id: int, message: Any) -> None:
+        """Answer a frame of the handshake."""
+        if isinstance(message, SealOffer) and self.stream.seal is None:
+            self._seal(correlation_id, message)
+        elif not isinstance(message, Hello):
+            raise RemoteProtocolError(f"{type(message).__name__} before Hello")
+        elif self.stream.seal is None and self._requires_seal:
+            why = "this controller speaks to nobody who does not prove to hold its cluster's key"
+            why = f"{why}: set control.psk.file there"
+            self._refuse(correlation_id, message, HelloAnswer(NOT_PROVED, why))
+        else:
+            self._greet(correlation_id, message)
+
+    @property
+    def _requires_seal(self) -> bool:
+        keys = self.server.ground.keys
+        return keys is not None and keys.is_required
+
+    def _seal(self, correlation_id: int, offer: SealOffer) -> None:
+        keys = self.server.ground.keys
+        accepted = None if keys is None else keys.accept(offer)
+        if accepted is not None:
+            answer, seal = accepted
+            self.stream.send(correlation_id, answer)
+            self.stream.seal = seal
+            return
+        # The peer may go on without a seal, where none is required.
+        why = "it has no control.psk.file"
+        if keys is not None:
+            why = "no key of our control.psk.file is in its own"
+            log.info("no key of %s is in control.psk.file: no seal", self.stream.peer)
+        self.stream.send(correlation_id, Refused(NOT_PROVED, why))
+
     def _greet(self, correlation_id: int, greeting: Hello) -> None:
         controller = self.server.controller
         if controller.cluster_id is None and greeting.role == ROLE_BROKER:
@@ -107,18 +142,24 @@ class Session:
             self.stream.abort("there is no cluster yet")
             return
         answer = hello.answer(self.server, greeting)
-        self.stream.send(correlation_id, answer)
         if answer.error:
-            who = f"node {greeting.node_id} at {self.stream.peer}"
-            self._say_refused(who, answer.message)
-            self.stream.close("refused")
+            self._refuse(correlation_id, greeting, answer)
         else:
+            self.stream.send(correlation_id, answer)
             self.greeting = greeting
             self.stream.limit_frames(FRAME_BYTES_MAX)
+
+    def _refuse(self, correlation_id: int, greeting: Hello, answer: HelloAnswer) -> None:
+        self.stream.send(correlation_id, answer)
+        self._say_refused(f"node {greeting.node_id} at {self.stream.peer}", answer.message)
+        self.stream.close("refused")
 
     async def _carry_out(self, correlation_id: int, message: Any) -> None:
         controller = self.server.controller
         try:
+            assert self.greeting is not None
+            if (why := why_not(self.greeting.role, message)) is not None:
+                raise ApiError(NOT_PROVED, why)
             if type(message) not in AT_ANY_CONTROLLER:
                 # Between two leaders a request waits until a new one is known.
                 await controller.wait_until_settled(SETTLED_WITHIN_MS)

@@ -1,8 +1,9 @@
-"""The table of the requests that a controller answers, each with the function that answers it."""
+"""The table of the requests that a controller answers, by whom, and who may make which."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from ...protocol.api import ApiKey
 from ...protocol.control import messages as m
 from ...protocol.control import quorum_messages as q
 from . import broker_heartbeat, brokers, fetch_metadata, forwarded, quorum
@@ -32,3 +33,20 @@ AT_ANY_CONTROLLER = (
     q.FetchQuorumLog,
 )
 """Requests that a controller answers even if it is not the active one."""
+OF_VOTERS = (q.Vote, q.BeginQuorumEpoch, q.EndQuorumEpoch, q.FetchQuorumLog)
+OF_TOOLS = (ApiKey.DESCRIBE_QUORUM,)
+"""The requests that a tool may have forwarded; it asks everything else of a broker."""
+
+
+def why_not(role: int, request: Any) -> str | None:
+    """Return why a peer whose Hello named this role may not make the request; None if it may."""
+    name = type(request).__name__
+    if role == m.ROLE_TOOL:
+        if isinstance(request, m.ForwardedRequest) and request.api_key in OF_TOOLS:
+            return None
+        return f"a tool must not send {name}: ask a broker"
+    if isinstance(request, OF_VOTERS):
+        return None if role == m.ROLE_CONTROLLER else "only controllers vote and fetch"
+    if role == m.ROLE_BROKER or isinstance(request, m.FetchSnapshot):
+        return None
+    return f"only brokers send {name}"

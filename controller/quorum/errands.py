@@ -8,14 +8,13 @@ the log, and changes of the leader, are passed on to `RaftQuorum`.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, assert_never
 
 from ...protocol.control.messages import (
     PROTOCOL_VERSION_MAX,
     PROTOCOL_VERSION_MIN,
     ROLE_CONTROLLER,
-    Endpoint,
     Hello,
 )
 from ...protocol.control.quorum_messages import QuorumRequest
@@ -27,7 +26,7 @@ from ...storage.files import Files
 from . import effects as e
 from .log_writer import is_full
 from .node import WRITE_AGAIN_MS, QuorumNode
-from .peers import Peer, PeerEvents
+from .peers import Peer, PeerEvents, Peering
 from .quorum_state import QuorumState, write_quorum_state
 
 NOTED_MAX: Final = 1000
@@ -62,7 +61,7 @@ class Errands:
         self._timer: asyncio.TimerHandle | None = None
         self._noted: dict[str, None] = {}
 
-    def start(self, endpoints: Mapping[int, Endpoint]) -> None:
+    def start(self, peering: Peering) -> None:
         """Connect to the other voters and start the machine."""
         node = self._node
         events = PeerEvents(
@@ -73,7 +72,7 @@ class Errands:
         timeout_ms = 2 * node.standing.settings.fetch_timeout_ms
         for voter_id in node.standing.voters.ids:
             if voter_id != node.standing.me:
-                peer = Peer(self._runtime, voter_id, endpoints[voter_id], events, timeout_ms)
+                peer = Peer(self._runtime, voter_id, peering, events, timeout_ms)
                 self.peers[voter_id] = peer
                 peer.start()
         self.take(node.on_started(self.now_ms()))

@@ -7,8 +7,8 @@ refuses a new one, because nothing listens there any more.
 import asyncio
 import errno
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from ...client.net.backoff import Backoff
@@ -16,6 +16,7 @@ from ...client.net.control import ControlConnection
 from ...protocol.control.messages import Endpoint, FetchSnapshot, Hello, Request, SnapshotId
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.runtime import Runtime
+from ...security.control_keys import ControlKeys
 
 A = TypeVar("A")
 
@@ -24,6 +25,16 @@ AT_ONCE_MS: Final = 2
 SNAPSHOT_PART_BYTES: Final = 1 << 20
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Peering:
+    """How the controllers of a quorum reach each other."""
+
+    endpoints: Mapping[int, Endpoint] = field(default_factory=dict)
+    """The address of each controller, as far as it is known."""
+    keys: ControlKeys | None = None
+    """The keys with which connections are sealed; None if they are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +54,14 @@ class Peer:
         self,
         runtime: Runtime,
         voter_id: int,
-        endpoint: Endpoint,
+        peering: Peering,
         events: PeerEvents,
         connect_timeout_ms: int,
     ) -> None:
         self.voter_id = voter_id
         self._runtime = runtime
-        self._endpoint = endpoint
+        self._endpoint = peering.endpoints[voter_id]
+        self._keys = peering.keys
         self._events = events
         self._timeout_ms = connect_timeout_ms
         self._connection: ControlConnection | None = None
@@ -114,7 +126,7 @@ class Peer:
                 host, port = self._endpoint.host, self._endpoint.port
                 hello = self._events.hello()
                 connection = await ControlConnection.open(
-                    host, port, hello, timeout_ms=self._timeout_ms
+                    host, port, hello, timeout_ms=self._timeout_ms, keys=self._keys
                 )
             except ApiError as error:
                 failures += 1

@@ -6,7 +6,7 @@ module joins them, and tells the controller of elections and commits.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol, assert_never
 
@@ -35,6 +35,7 @@ from .leading import Leading, describe
 from .log_writer import LogWriter, WriterEvents
 from .metadata_log import MetadataLog
 from .node import WRITE_AGAIN_MS, QuorumNode
+from .peers import Peering
 from .quorum_state import COPY_NAME, FILE_NAME, QuorumState, read_quorum_state, write_quorum_state
 from .standing import Standing
 from .voters import QuorumSettings
@@ -73,7 +74,7 @@ class RaftQuorum:
         runtime: Runtime,
         metadata_log: MetadataLog,
         node: QuorumNode,
-        endpoints: Mapping[int, Endpoint],
+        peering: Peering,
     ) -> None:
         """Called by `open` alone, which restores the node first."""
         self.node = node
@@ -81,8 +82,7 @@ class RaftQuorum:
         self.high_watermark = node.standing.high_watermark
         self._runtime = runtime
         self._log = metadata_log
-        self.endpoints = dict(endpoints)
-        """The address of each controller, as far as it is known."""
+        self.peering = peering
         self._listener: QuorumListener
         self._errands = Errands(runtime, node, metadata_log.directory, self._carry_out)
         self._writer = LogWriter(
@@ -106,7 +106,7 @@ class RaftQuorum:
         settings: QuorumSettings,
         *,
         cluster_id: str | None,
-        endpoints: Mapping[int, Endpoint] | None = None,
+        peering: Peering | None = None,
     ) -> "RaftQuorum":
         """Restore the node from its saved state; nothing is sent before `start`."""
         is_alone = len(settings.voters) == 1
@@ -121,13 +121,13 @@ class RaftQuorum:
             settings, state, metadata_log, dice, abstains=abstains, wall_ms=runtime.wall_ms
         )
         standing.cluster_id = standing.cluster_id or cluster_id
-        return cls(runtime, metadata_log, QuorumNode(standing), endpoints or {})
+        return cls(runtime, metadata_log, QuorumNode(standing), peering or Peering())
 
     def start(self, listener: QuorumListener) -> None:
         """Take part, and report to `listener`."""
         self._listener = listener
         self._errands.spawn(self._writer.run(), "metadata log")
-        self._errands.start(self.endpoints)
+        self._errands.start(self.peering)
 
     async def answer(self, request: QuorumRequest) -> Any:
         """Answer another controller's request, once the machine has decided."""
@@ -147,7 +147,7 @@ class RaftQuorum:
 
     def leader_endpoint(self) -> Endpoint | None:
         """The address at which the leader listens, as the configuration names it."""
-        return self.endpoints.get(self.node.standing.leader_id)
+        return self.peering.endpoints.get(self.node.standing.leader_id)
 
     @property
     def log_start_offset(self) -> int:

@@ -1,5 +1,7 @@
 """Frames of the control protocol: size (4 bytes, big-endian), then [kind, correlation, fields].
 
+On a sealed connection a tag of 16 bytes follows, which the size includes.
+
 An answer repeats the correlation id of its request. This module encodes and decodes whole frames;
 `framing.FrameReader` cuts a stream into frames.
 """
@@ -35,7 +37,16 @@ class Frame:
 
 def encode_frame(correlation_id: int, message: object) -> bytes:
     """Encode the frame with its size in front, ready to be sent."""
-    body = dumps([kind_of(type(message)), correlation_id, to_plain(message)])
+    return with_size(encode_body(correlation_id, message))
+
+
+def encode_body(correlation_id: int, message: object) -> bytes:
+    """Encode the frame without its size."""
+    return dumps([kind_of(type(message)), correlation_id, to_plain(message)])
+
+
+def with_size(body: bytes) -> bytes:
+    """Return a frame's body with its size in front."""
     return _SIZE.pack(len(body)) + body
 
 

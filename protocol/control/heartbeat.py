@@ -2,18 +2,23 @@
 
 It is sent to the UDP port with the number of the controller's TCP listener. It only refreshes
 liveness; every change of state goes over TCP.
+
+    plain   ["mk-heartbeat", fields]
+    sealed  ["mk-sealed", the bytes of a plain one, their tag]
 """
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from ..errors import RemoteProtocolError
 from ..types import Buffer
 from .packing import NodeId, Offset, dumps, from_plain, loads, packed, to_plain
 
 DATAGRAM_BYTES_MAX: Final = 512
-"""The most bytes of a heartbeat; a usual one has about 90. A larger datagram is refused."""
+"""The most bytes of a heartbeat; a usual one has 100 to 130. A larger datagram is refused."""
 
 _MARK: Final = "mk-heartbeat"
+_SEALED_MARK: Final = "mk-sealed"
 
 
 @packed
@@ -30,17 +35,38 @@ class Heartbeat:
     sequence: Offset
 
 
-def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
-    """Encode one datagram."""
-    return dumps([_MARK, to_plain(heartbeat)])
+class Datagram(NamedTuple):
+    """One datagram as it was read, before anybody has looked at its tag."""
+
+    heartbeat: Heartbeat
+    content: bytes
+    """The bytes that the tag is for."""
+    tag: bytes
+    """The tag; empty if the datagram is not sealed."""
 
 
-def decode_heartbeat(datagram: Buffer) -> Heartbeat:
-    """Read one datagram; raise RemoteProtocolError when it is not a heartbeat."""
+def encode_heartbeat(heartbeat: Heartbeat, tag_of: Callable[[bytes], bytes] | None = None) -> bytes:
+    """Encode one datagram, sealed if `tag_of` is given, which returns the tag for its bytes."""
+    content = dumps([_MARK, to_plain(heartbeat)])
+    return content if tag_of is None else dumps([_SEALED_MARK, content, tag_of(content)])
+
+
+def decode_heartbeat(datagram: Buffer) -> Datagram:
+    """Read one datagram, and check no tag; raise RemoteProtocolError when it is no heartbeat."""
     if len(datagram) > DATAGRAM_BYTES_MAX:
         raise RemoteProtocolError(f"a datagram of {len(datagram)} bytes is not a heartbeat")
     plain = loads(datagram)
-    if type(plain) is not list or len(plain) < 2 or plain[0] != _MARK:
+    if type(plain) is not list or len(plain) < 2:
+        raise RemoteProtocolError("not a heartbeat")
+    content, tag = bytes(datagram), b""
+    if plain[0] == _SEALED_MARK:
+        content, tag = plain[1], plain[2] if len(plain) > 2 else b""
+        if type(content) is not bytes or type(tag) is not bytes or not tag:
+            raise RemoteProtocolError("a sealed heartbeat has its bytes and a tag")
+        plain = loads(content)
+        if type(plain) is not list or len(plain) < 2:
+            raise RemoteProtocolError("not a heartbeat")
+    if plain[0] != _MARK:
         raise RemoteProtocolError("not a heartbeat")
     heartbeat, _ = from_plain(Heartbeat, plain[1])
-    return heartbeat
+    return Datagram(heartbeat, content, tag)

@@ -356,3 +356,23 @@ class OfflinePartitions(Request[Noted]):
     broker_id: NodeId
     broker_epoch: Offset
     replicas: tuple[LostReplica, ...]
+
+
+@message(33)
+class SealAccepted(Answer):
+    """The choice among what was offered. All frames after this one are sealed, both ways."""
+
+    version: Int16 = 1
+    key_id: bytes = b""
+    nonce: bytes = b""
+
+
+@message(34)
+class SealOffer(Request[SealAccepted]):
+    """The frame before Hello of a peer that holds keys; `security/control_seal.py` explains it."""
+
+    max_version: Int16
+    """The newest version of the seal that the sender speaks; it speaks all from 1 on."""
+    key_ids: tuple[bytes, ...]
+    """The ids of the sender's keys, the one that it would rather use first."""
+    nonce: bytes

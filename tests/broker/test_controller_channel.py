@@ -9,7 +9,7 @@ import asyncio_dgram
 import pytest
 
 from minikafka.broker.control import controller_channel
-from minikafka.broker.control.controller_channel import ControllerChannel, Reports
+from minikafka.broker.control.controller_channel import ControllerChannel, Identity, Reports
 from minikafka.client.net.control import ControlStream
 from minikafka.protocol.control.frames import Frame
 from minikafka.protocol.control.heartbeat import decode_heartbeat
@@ -118,7 +118,7 @@ async def make_channel(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeCha
         reports = Reports(
             metadata_offset=lambda: -1, offline_directory_ids=tuple, on_refused=on_refused
         )
-        channel = ControllerChannel(runtime, config, ME, None, reports)
+        channel = ControllerChannel(runtime, config, Identity(ME), reports)
         channel.start()
         made.append(channel)
         return channel
@@ -311,7 +311,8 @@ async def test_heartbeats_go_out_by_udp_with_growing_sequence(
     address = await controller.listen()
     stream = await asyncio_dgram.bind(address)
     make_channel(address)
-    seen = [decode_heartbeat((await asyncio.wait_for(stream.recv(), 5))[0]) for _ in range(3)]
+    read = [decode_heartbeat((await asyncio.wait_for(stream.recv(), 5))[0]) for _ in range(3)]
+    seen = [each.heartbeat for each in read]
     stream.close()
     assert [each.sequence for each in seen] == [1, 2, 3]
     assert {(e.cluster_id, e.broker_id, e.broker_epoch) for e in seen} == {("c", 1, 7)}

@@ -31,7 +31,7 @@ class Post:
         self.liveness = Liveness(
             self.runtime,
             self.leases,
-            cluster_id=lambda: "cluster",
+            admits=lambda read: read.heartbeat.cluster_id == "cluster",
             on_expired=self.expired.put_nowait,
             endpoint_of=lambda broker_id: self.endpoint,
         )

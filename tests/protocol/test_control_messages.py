@@ -234,6 +234,16 @@ def test_every_request_has_its_answer() -> None:
 @given(instances_of(Heartbeat))
 def test_a_heartbeat_is_one_small_datagram(heartbeat: Heartbeat) -> None:
     datagram = encode_heartbeat(heartbeat)
-    assert decode_heartbeat(datagram) == heartbeat
+    assert decode_heartbeat(datagram) == (heartbeat, datagram, b"")
+    sealed = encode_heartbeat(heartbeat, lambda content: b"a tag of" + content[:8])
+    assert decode_heartbeat(sealed) == (heartbeat, datagram, b"a tag of" + datagram[:8])
     with pytest.raises(RemoteProtocolError):
         decode_heartbeat(datagram + bytes(DATAGRAM_BYTES_MAX))
+
+
+@pytest.mark.parametrize("content", [b"", b"\x92\xa9mk-sealed\xc4\x00", b"\x01", b"\x92\x01\x02"])
+def test_a_sealed_heartbeat_without_one_in_it_is_refused(content: bytes) -> None:
+    with pytest.raises(RemoteProtocolError):
+        decode_heartbeat(msgpack.packb(["mk-sealed", content, b"tag"]))
+    with pytest.raises(RemoteProtocolError):
+        decode_heartbeat(msgpack.packb(["mk-sealed", content]))

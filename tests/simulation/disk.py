@@ -366,6 +366,11 @@ class SimFileSystem:
             raise LockHeld(errno.EWOULDBLOCK, "locked by another process", path)
         return SimLock(self.disk, self.process, key)
 
+    def permissions(self, path: str) -> int:
+        if self._find(path) is None:
+            raise _error(errno.ENOENT, path)
+        return 0o640
+
     def space(self, path: str) -> tuple[int, int]:
         return self.disk.capacity, max(0, self.disk.capacity - self.disk.used())
 

@@ -1,0 +1,116 @@
+"""The keys of the control plane in one process: the settings that ask for them, and their file.
+
+The file is read anew for each handshake, so that keys are changed without a restart. A file that
+has become unreadable is reported, and the keys that it had go on to be used.
+"""
+
+import logging
+from typing import Any, Final
+
+from ..protocol.control.messages import SealAccepted, SealOffer
+from ..runtime.config import setting
+from ..runtime.errors import ConfigError
+from ..runtime.runtime import Runtime
+from .control_seal import NONCE_BYTES, Keyring, Offering, Seal, accept, keyring_of
+
+SECURITY: Final = "control.security"
+FILE: Final = "control.psk.file"
+PSK: Final = "psk"
+NONE: Final = "none"
+HOW: Final = "`openssl rand -base64 32` makes one, the same for all nodes"
+"""How a key is made, for messages."""
+
+_FILE_BYTES_MAX: Final = 4096
+_FOR_OTHERS: Final = 0o006
+
+log = logging.getLogger(__name__)
+
+
+def control_security() -> Any:
+    """Declare the field of a configuration table, of type `str | None`."""
+    return setting(
+        SECURITY,
+        None,
+        choices=(PSK, NONE),
+        doc="Whether brokers and controllers prove to each other that they hold the cluster's key,"
+        " and seal what they send. psk: they do. none: where both ends have control.psk.file,"
+        " which is for the time of a change. If unset, psk with control.psk.file, else none.",
+    )
+
+
+def control_psk_file() -> Any:
+    """Declare the field of a configuration table, of type `str | None`."""
+    return setting(
+        FILE,
+        None,
+        doc="The file of the cluster's key: 32 random bytes in Base64 on one line, a second key on"
+        " another while keys change. It is read anew for each connection, and refused if everybody"
+        " may read it.",
+    )
+
+
+def check_control(security: str | None, path: str | None) -> None:
+    """Raise ConfigError if a key is missing that the settings ask for."""
+    if security == PSK and path is None:
+        raise ConfigError(SECURITY, PSK, f"needs {FILE}: {HOW}")
+
+
+class ControlKeys:
+    """The keys that this process holds, and whether it speaks to nobody without one of them."""
+
+    def __init__(self, runtime: Runtime, path: str, *, is_required: bool) -> None:
+        """Read the file; raise ConfigError if that is not possible."""
+        self.is_required = is_required
+        self._runtime = runtime
+        self._path = path
+        self._keyring = self._read()
+        self._said = ""
+
+    @classmethod
+    def open(cls, runtime: Runtime, security: str | None, path: str | None) -> "ControlKeys | None":
+        """Read the keys that the settings name; None if they name none."""
+        return None if path is None else cls(runtime, path, is_required=security != NONE)
+
+    def offering(self) -> Offering:
+        """Begin a handshake as the end that connects."""
+        return Offering(self._fresh(), self._runtime.rng.randbytes(NONCE_BYTES))
+
+    def accept(self, offer: SealOffer) -> tuple[SealAccepted, Seal] | None:
+        """Answer an offer, as the end that listens; None if nothing in it fits."""
+        return accept(self._fresh(), offer, self._runtime.rng.randbytes(NONCE_BYTES))
+
+    def _fresh(self) -> Keyring:
+        try:
+            keyring, said = self._read(), ""
+        except ConfigError as error:
+            keyring, said = self._keyring, str(error)
+            if said != self._said:
+                log.error("%s; the keys that were read before are used on", said)
+        if keyring != self._keyring:
+            log.info("%s has other keys now: %d", self._path, len(keyring))
+        self._keyring, self._said = keyring, said
+        return keyring
+
+    def _read(self) -> Keyring:
+        fs = self._runtime.fs
+        try:
+            mode = fs.permissions(self._path)
+            if mode & _FOR_OTHERS:
+                why = f"everybody may read or write it (mode {mode:04o}): chmod 600 {self._path}"
+                raise ConfigError(FILE, self._path, why)
+            file = fs.open(self._path)
+            try:
+                data = bytearray(_FILE_BYTES_MAX)
+                size = file.preadv_wait(data, 0)
+            finally:
+                file.close()
+        except OSError as error:
+            raise ConfigError(FILE, self._path, error.strerror or str(error)) from error
+        if size == _FILE_BYTES_MAX:
+            raise ConfigError(FILE, self._path, f"{_FILE_BYTES_MAX} bytes or more are no key file")
+        try:
+            return keyring_of(data[:size].decode("ascii"))
+        except UnicodeDecodeError:
+            raise ConfigError(FILE, self._path, "it is not text") from None
+        except ValueError as error:
+            raise ConfigError(FILE, self._path, f"{error}; {HOW}") from None
