@@ -300,7 +300,7 @@ class Partitions:
         if stored is None:
             return None
         directory = stored.directory
-        checkpointed = directory.high_watermarks.get(name, 0)
+        checkpointed = directory.checkpoints.high_watermarks.get(name, 0)
         partition = Partition(self.host, key, name, stored.log, checkpointed)
         self._directory_of[partition] = directory
         if directory not in self.store.online:

@@ -26,23 +26,22 @@ from .checkpoints import (
     encode_clean_shutdown,
 )
 from .compaction.cleaner_offsets import CleanerOffsets
+from .copying import Copy
 from .files import (
     CLEAN_SHUTDOWN,
     DEFAULT_MAX_OPEN,
     DELETE,
-    HIGH_WATERMARKS,
+    FUTURE,
     LOCK,
-    LOG_STARTS,
     PARTITION_METADATA,
-    RECOVERY_POINTS,
     STRAY,
     Files,
 )
 from .flushing import FlushesDue, FlushTimes
 from .identity import belong, identify
 from .log import Log
-from .names import name_of, new_mark, partition_in, set_aside
-from .recovery_points import RecoveryPoints
+from .names import in_move, name_of, new_mark, partition_in, set_aside
+from .offset_checkpoints import OffsetCheckpoints
 from .topic_config import TopicConfig
 
 log = logging.getLogger(__name__)
@@ -69,20 +68,15 @@ class LogDirectory:
         self.clean_broker_epoch: int | None = None
         """Broker epoch of the last run; None if that run did not stop cleanly."""
         self.logs: dict[TopicPartition, Log] = {}
-        self.recovery_points: dict[TopicPartition, int] = {}
-        self.log_starts: dict[TopicPartition, int] = {}
-        self.high_watermarks: dict[TopicPartition, int] = {}
-        """The high watermarks as read at start or last written; a partition that is missing has
-        0."""
+        self.arriving: dict[TopicPartition, Log] = {}
+        """The copies of logs of other directories that are made here, to take their places."""
+        self.checkpoints = OffsetCheckpoints(files, self.logs, self.arriving)
         # Bound once for all logs, because a bound method for each of a thousand idle logs costs
         # memory.
         self._on_flush_due = FlushesDue(runtime, path).add
         files.flush_times = self.flush_times = FlushTimes(runtime.monotonic_us)
         self._on_truncating = self._take_back
         self.compacted = CleanerOffsets(files)
-        self._points = RecoveryPoints(files, RECOVERY_POINTS)
-        self._watermarks = RecoveryPoints(files, HIGH_WATERMARKS)
-        self._starts = RecoveryPoints(files, LOG_STARTS)
         self._unopened: dict[TopicPartition, None] = {}
         """Partitions found at start that were neither opened, deleted nor moved aside since."""
         self._on_damaged = self._tell_damage
@@ -161,9 +155,7 @@ class LogDirectory:
         self.meta = await belong(self.files, self.path, self.meta, cluster_id, key)
 
     async def _read_checkpoints(self) -> None:
-        self.recovery_points = self._points.read()
-        self.log_starts = self._starts.read()
-        self.high_watermarks = self._watermarks.read()
+        self.checkpoints.read()
         self.compacted.read()
         mark = f"{self.path}/{CLEAN_SHUTDOWN}"
         data = self.files.read_small(mark)
@@ -199,22 +191,14 @@ class LogDirectory:
             files=self.files,
             topic_id=topic_id,
             clean=self.was_clean,
-            recovery_point=self.recovery_points.get(partition, 0),
-            log_start_offset=self.log_starts.get(partition, 0),
+            recovery_point=self.checkpoints.recovery_points.get(partition, 0),
+            log_start_offset=self.checkpoints.log_starts.get(partition, 0),
         )
         return self._add(partition, opened)
 
     def new_log(self, partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
         """Make the log of a partition that has no files here; the first append makes them."""
-        # What the checkpoints hold for this partition is of an earlier log of its name.
-        for known in (self.recovery_points, self.log_starts, self.high_watermarks):
-            known.pop(partition, None)
-        if self._points.vouches_above(partition, 0):
-            self._points.take_back(self._stable_points())
-        if self._watermarks.vouches_above(partition, 0):
-            self._watermarks.take_back(self._committed())
-        if self._starts.vouches_above(partition, 0):
-            self._starts.take_back(self._log_starts())
+        self.checkpoints.begin(partition)
         new = Log(self._runtime, self.files, self.path_of(partition), config, topic_id)
         return self._add(partition, new)
 
@@ -227,6 +211,36 @@ class LogDirectory:
             self._on_flush_due(added)
         self.compacted.cut(partition, added.log_end_offset)
         return added
+
+    def begin_copy(self, partition: TopicPartition, source: Log, mark: str) -> Copy:
+        """Begin to copy the partition's log, which is in another directory, to this one.
+
+        `mark` is part of the directory's name. What has the partition's name here is quarantined.
+        """
+        if self.files.exists(self.path_of(partition)):
+            self.quarantine(partition)
+        self.checkpoints.begin(partition)
+        self.compacted.cut(partition, 0)
+        path = f"{self.path}/{set_aside(partition, mark, FUTURE)}"
+        new = Log(self._runtime, self.files, path, source.config, source.segments.topic_id)
+        new.on_truncating = self._on_truncating
+        new.segments.make_directory()
+        self.arriving[partition] = new
+        return Copy(self._runtime, source, new)
+
+    def adopt(self, partition: TopicPartition, arrived: Log) -> None:
+        """Own a log whose files have their final name here since a moment ago."""
+        self.arriving.pop(partition, None)
+        self._add(partition, arrived)
+
+    def release(self, partition: TopicPartition) -> Log | None:
+        """Own the partition's log no more; return it, if it is open."""
+        self._unopened.pop(partition, None)
+        self.checkpoints.forget(partition)
+        self.compacted.forget(partition)
+        # The checkpoint on disk must not vouch for the next log of this name.
+        self._checkpoint_soon()
+        return self.logs.pop(partition, None)
 
     def path_of(self, partition: TopicPartition) -> str:
         """Return the directory that holds or will hold the partition's files."""
@@ -247,15 +261,9 @@ class LogDirectory:
             self.on_damaged(_partition_at(log_directory), error)
 
     def _move_away(self, partition: TopicPartition, suffix: str) -> str | None:
-        self._unopened.pop(partition, None)
-        open_log = self.logs.pop(partition, None)
+        open_log = self.release(partition)
         if open_log is not None:
             open_log.abandon()
-        for known in (self.recovery_points, self.log_starts, self.high_watermarks):
-            known.pop(partition, None)
-        self.compacted.forget(partition)
-        # The checkpoint on disk must not vouch for the next log of this name.
-        self._checkpoint_soon()
         path = self.path_of(partition)
         if not self.files.exists(path):
             return None
@@ -268,53 +276,13 @@ class LogDirectory:
 
     async def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Checkpoint high watermarks, log start offsets and recovery points."""
-        self.high_watermarks = dict(high_watermarks)
-        await self._watermarks.write(self._committed)
-        await self._starts.write(self._log_starts)
-        await self.checkpoint_recovery_points()
-
-    async def checkpoint_recovery_points(self) -> None:
-        """Checkpoint the offsets up to which each log is durable and committed."""
-        await self._points.write(self._stable_points)
-
-    def _committed(self) -> dict[TopicPartition, int]:
-        """Return high watermarks, lowered to what is durable if a cut may not be stable."""
-        marks = dict(self.high_watermarks)
-        for partition, owner in self.logs.items():
-            is_unsure = owner.durability.may_be_uncut
-            if is_unsure and marks.get(partition, 0) > owner.flushed_offset:
-                marks[partition] = owner.flushed_offset
-        return marks
-
-    def _log_starts(self) -> dict[TopicPartition, int]:
-        return self._offsets("log_start_offset", self.log_starts)
-
-    def _stable_points(self) -> dict[TopicPartition, int]:
-        points = self._offsets("flushed_offset", self.recovery_points)
-        known = self.high_watermarks
-        least = {name: min(point, known.get(name, 0)) for name, point in points.items()}
-        return {name: point for name, point in least.items() if point}
+        await self.checkpoints.write(high_watermarks)
 
     def _take_back(self, owner: Log, offset: int) -> None:
-        """Lower the checkpoints of a log that is about to be cut, so that they cover no cut record.
-
-        The checkpoints of all logs are emptied, and written again within seconds, so that the event
-        loop waits for the disk only once, however many logs are cut.
-        """
+        """Lower what the checkpoints vouch for of a log that is about to be cut."""
         partition = _partition_at(owner.directory)
-        if self.high_watermarks.get(partition, 0) > offset:
-            self.high_watermarks[partition] = offset
         self.compacted.cut(partition, offset)
-        for checkpoint in (self._points, self._watermarks):
-            if checkpoint.vouches_above(partition, offset):
-                checkpoint.take_back({})
-
-    def _offsets(
-        self, attribute: str, at_start: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int]:
-        """Return the offsets of open logs, and the checkpoint's for logs that are not open yet."""
-        now = {partition: getattr(one, attribute) for partition, one in self.logs.items()}
-        return {k: v for k, v in {**at_start, **now}.items() if v}
+        self.checkpoints.cut(partition, offset)
 
     def _checkpoint_soon(self) -> None:
         if not self._is_checkpointing:
@@ -325,7 +293,7 @@ class LogDirectory:
         # From here on a new request starts another checkpoint, because this one may miss it.
         self._is_checkpointing = False
         try:
-            await self.checkpoint_recovery_points()
+            await self.checkpoints.write_recovery_points()
         except LogDirectoryFailed as error:
             log.error("%s", error)
 
@@ -340,8 +308,8 @@ class LogDirectory:
             if self.failure is None:
                 for one in list(self.logs.values()):
                     await one.close()
-                watermarks = self.high_watermarks if high_watermarks is None else high_watermarks
-                await self.checkpoint(watermarks)
+                known = self.checkpoints.high_watermarks
+                await self.checkpoint(known if high_watermarks is None else high_watermarks)
                 if self._unopened:
                     log.warning("%s: not all logs were opened: the stop is unclean", self.path)
                     return
@@ -352,13 +320,15 @@ class LogDirectory:
 
     def abandon(self) -> None:
         """Close all files and release the lock without saving; the next start recovers the logs."""
-        for one in self.logs.values():
+        for one in (*self.logs.values(), *self.arriving.values()):
             one.abandon()
         self._lock.release()
 
 
 def _partition_at(path: str) -> TopicPartition:
-    """Return the partition whose log is in the directory of this path."""
-    found = partition_in(path.rpartition("/")[2])
+    """Return the partition whose log, or a copy of it, is in the directory of this path."""
+    name = path.rpartition("/")[2]
+    copied = in_move(name)
+    found = partition_in(name) if copied is None else copied.partition
     assert found is not None, path
     return found

@@ -5,6 +5,8 @@ offset to the start of the segment that was cut, and a flush under way at that t
 it again.
 """
 
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 from .epoch_file import EpochFile
@@ -22,6 +24,7 @@ class Durability:
         "_flush",
         "_log",
         "_stable_cuts",
+        "before_next",
         "flushed_offset",
         "is_abandoned",
         "rolls_next",
@@ -37,6 +40,8 @@ class Durability:
         self.rolls_next = self.may_be_uncut
         """True if a cut may not be stable: the next append then begins a new segment and does not
         write over the place that was cut (docs/decisions/0021)."""
+        self.before_next: Callable[[], Awaitable[None]] | None = None
+        """Awaited by the next flush, before it calls anything stable; None for most logs."""
         self.is_abandoned = False
         """True if the directory no longer belongs to this log, so that nothing of it is flushed."""
 
@@ -44,6 +49,21 @@ class Durability:
     def may_be_uncut(self) -> bool:
         """True if a loss of power could bring cut records back, in the place of newer ones."""
         return self._log.cuts != self._stable_cuts
+
+    def held(self) -> AbstractAsyncContextManager[None]:
+        """Let no flush run within the block, and wait for the one that runs.
+
+        Flushes that are asked for meanwhile wait for its end, and so do their producers.
+        """
+        if self._flush is None:
+            self._flush = SharedFlush(self._make_stable)
+        return self._flush.held()
+
+    def take_over(self, copy: "Durability") -> None:
+        """Go on with what is stable of a copy, whose files are this log's from now on."""
+        self.flushed_offset = copy.flushed_offset
+        self.rolls_next = copy.rolls_next
+        self._stable_cuts = -1 if copy.may_be_uncut else self._log.cuts
 
     async def flush(self) -> None:
         """Flush everything that was appended before the call.
@@ -61,6 +81,9 @@ class Durability:
         end, cuts = self._log.log_end_offset, self._log.cuts
         times = self._log.files.flush_times
         began_us = 0 if times is None else times.now_us()
+        if self.before_next is not None:
+            await self.before_next()
+            self.before_next = None
         self._epoch_file.write()
         await self._epoch_file.sync()
         # A newest segment cut to nothing ends at the flushed offset, but is not stable.

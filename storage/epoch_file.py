@@ -35,6 +35,19 @@ class EpochFile:
     def _path(self) -> str:
         return f"{self._segments.directory}/{LEADER_EPOCHS}"
 
+    def become(self, other: LeaderEpochs) -> None:
+        """Have the epochs of another log, of which this one is a copy."""
+        if list(self.epochs) != list(other):
+            self.epochs.clear()
+            for epoch, start in other:
+                self.epochs.assign(epoch, start)
+            self.is_written = False
+
+    def take_over(self, files: Files) -> None:
+        """Go on in another directory, that of the segments, where the file is to be written."""
+        self._files = files
+        self.is_written = False
+
     def changed(self, has_changed: bool = True) -> None:
         """Note that the epochs in memory have changed, if `has_changed`."""
         if has_changed:

@@ -40,6 +40,7 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 STRAY, DELETE = "-stray", "-delete"
+FUTURE, MOVED = "-future", "-moved"
 
 MAX_BUFFERS = 1024
 """The most buffers that one writev accepts (IOV_MAX)."""

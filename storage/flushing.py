@@ -7,7 +7,8 @@ cancelled, and a failure is recorded even if nobody waits for it any more.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ..runtime.errors import LogDirectoryFailed
@@ -39,8 +40,20 @@ class SharedFlush:
             turn.add_done_callback(_look_at)
         await asyncio.shield(turn)
 
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Wait for the run under way, and let no other begin within the block."""
+        while self._now is not None:
+            await asyncio.wait((self._now,))
+        self._now = released = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            self._now = None
+            released.set_result(None)
+
     async def _turn(self) -> None:
-        if self._now is not None:
+        while self._now is not None:
             await asyncio.wait((self._now,))
         self._now, self._next = self._next, None
         try:

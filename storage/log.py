@@ -12,6 +12,7 @@ flushed: see recovery.py.
 """
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ..protocol.records.record_batch import BatchHeader
 from ..protocol.types import Buffer, OffsetAndEpoch
@@ -33,6 +34,9 @@ from .segment_learning import load_or_start_indexes
 from .segments import Segments
 from .topic_config import TopicConfig
 
+if TYPE_CHECKING:
+    from .copying import Copy
+
 __all__ = ["Batch", "Cold", "Log", "LogSlice", "OffsetOutOfRange", "TimestampOffset"]
 
 
@@ -40,12 +44,13 @@ class Log:
     """The batches of one partition replica. A log that is known to be new needs no `open`."""
 
     __slots__ = (
-        "_epoch_file",
         "_limits",
         "_runtime",
         "config",
+        "copy",
         "cuts",
         "durability",
+        "epoch_file",
         "files",
         "leader_epochs",
         "log_end_offset",
@@ -76,19 +81,20 @@ class Log:
         self.log_start_offset, self.log_end_offset = found.log_start_offset, found.log_end_offset
         self.leader_epochs = found.leader_epochs
         """The epochs, for reading only; `assign_epoch`, appending and truncating change them."""
-        self._epoch_file = EpochFile(
+        self.epoch_file = EpochFile(
             files, self.segments, found.leader_epochs, is_written=found.are_epochs_written
         )
         self.producers = found.producers
         self.cuts = int(found.may_be_uncut)
         """A counter that changes with every cut, so that work under way can notice a cut."""
-        self.durability = Durability(self, self._epoch_file, found.recovery_point)
+        self.durability = Durability(self, self.epoch_file, found.recovery_point)
         self.reader = LogReader(self, runtime)
         self.on_flush_due: Callable[[Log], None] | None = None
-        """Called when a flush should begin soon: a segment is complete, or flush.messages is
-        reached."""
+        """Called when a segment is complete or flush.messages is reached, to flush soon."""
         self.on_truncating: Callable[[Log, int], None] | None = None
         """Called before everything from an offset on is cut."""
+        self.copy: Copy | None = None
+        """The copy that is made of this log in another directory; None while none is."""
         self.reconfigure(config)
 
     @classmethod
@@ -111,8 +117,7 @@ class Log:
         Logs of one data directory share its `files`. Raises CutRefused if recovery would cut the
         log below `never_cut_below`.
         """
-        files = files or Files(runtime.fs, directory)
-        place = (runtime, files, directory, config)
+        place = (runtime, files or Files(runtime.fs, directory), directory, config)
         points = (recovery_point, log_start_offset, never_cut_below)
         found = await open_from_disk(Opening(*place, clean, *points))
         return cls(*place, topic_id, found=found)
@@ -172,7 +177,7 @@ class Log:
             return 0
         if self.files.failure is not None:
             raise self.files.failure
-        first, epoch_file = batches[0][0], self._epoch_file
+        first, epoch_file = batches[0][0], self.epoch_file
         segments, durability = self.segments, self.durability
         if first.base_offset < self.log_end_offset:
             raise InvariantViolation(f"{first!r} appended at {self.log_end_offset}")
@@ -211,7 +216,7 @@ class Log:
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """Record where a leader epoch begins; its entry is written before its first batch."""
-        self._epoch_file.changed(self.leader_epochs.assign(epoch, start_offset))
+        self.epoch_file.changed(self.leader_epochs.assign(epoch, start_offset))
 
     def roll(self) -> None:
         """Begin a new segment, unless the newest is empty."""
@@ -247,6 +252,8 @@ class Log:
                 return
             if self.on_truncating is not None:
                 self.on_truncating(self, offset)
+            if self.copy is not None:
+                self.copy.cut_to(offset)
             end = self.segments.cut_to(offset)
             self.durability.rolls_next = True
             # The cut is not on stable storage yet, so the next flush must include its segment.
@@ -256,15 +263,17 @@ class Log:
                 now_ms = self._runtime.wall_ms()
                 replay = ProducerReplay(self.files, self.directory, self.segments, now_ms)
                 self.producers = replay.run(self.log_end_offset, self.producers)
-        self._epoch_file.changed(self.leader_epochs.truncate_from_end(max(offset, 0)))
+        self.epoch_file.changed(self.leader_epochs.truncate_from_end(max(offset, 0)))
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything, so that the log begins and ends at `offset`."""
         if self.on_truncating is not None:
             self.on_truncating(self, offset)
+        if self.copy is not None:
+            self.copy.begin_anew()
         self.segments.remove_all()
         self.producers = ProducerState()
-        self._epoch_file.changed(self.leader_epochs.clear())
+        self.epoch_file.changed(self.leader_epochs.clear())
         self.log_start_offset = offset
         self._end_at(offset, 0)
         if offset > 0 or self.files.exists(self.directory):
@@ -330,7 +339,7 @@ class Log:
         if offset > self.log_end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         self.log_start_offset = max(offset, self.log_start_offset)
-        self._epoch_file.changed(self.leader_epochs.truncate_from_start(self.log_start_offset))
+        self.epoch_file.changed(self.leader_epochs.truncate_from_start(self.log_start_offset))
 
 
 def _base_for(header: BatchHeader, end: int) -> int:

@@ -14,7 +14,7 @@ from ..protocol.types import Buffer
 from ..runtime.errors import CorruptLog, StorageError
 from ..runtime.runtime import Runtime
 from .damage import Damage, Inspection
-from .files import LOG, offset_in
+from .files import LOG, Files, offset_in
 from .integrity import Rules, judge, size_of_first
 from .lookup import TimestampOffset, first_at_or_after, greatest
 from .reading import EMPTY, Cold, LogSlice, Wanted, read, warm
@@ -44,15 +44,18 @@ class OffsetOutOfRange(StorageError):
 class LogReader:
     """Reads one log, checks what it reads, and repairs damaged batches with a peer's bytes."""
 
-    __slots__ = ("_files", "_log", "_runtime", "on_damaged", "segments")
+    __slots__ = ("_log", "_runtime", "on_damaged", "segments")
 
     def __init__(self, log: "Log", runtime: Runtime) -> None:
         self._log = log
         self._runtime = runtime
-        self._files = log.files
         self.segments = log.segments
         self.on_damaged: Callable[[str, CorruptLog], None] | None = None
         """Called with the log's directory and the error at each read that meets damaged batches."""
+
+    @property
+    def _files(self) -> Files:
+        return self._log.files
 
     @property
     def log_start_offset(self) -> int:
@@ -255,8 +258,16 @@ class LogReader:
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """Find the first record, by offset, with at least this timestamp; it may be uncommitted."""
-        return await first_at_or_after(self, self._runtime, self._files, timestamp)
+        while True:
+            cuts = self._log.cuts
+            found = await first_at_or_after(self, self._runtime, self._files, timestamp)
+            if cuts == self._log.cuts:
+                return found
 
     async def max_timestamp(self) -> TimestampOffset | None:
         """Find the first of the records with the greatest timestamp; it may be uncommitted."""
-        return await greatest(self, self._runtime, self._files)
+        while True:
+            cuts = self._log.cuts
+            found = await greatest(self, self._runtime, self._files)
+            if cuts == self._log.cuts:
+                return found

@@ -111,7 +111,7 @@ class ProducerReplay:
         for segment in self._segments:
             if segment.next_offset > start and segment.base_offset < end:
                 scan = Scan(self._files, segment, self._position_for(segment, start))
-                while window := scan.next_window():
+                while window := [] if segment.is_removed else scan.next_window():
                     for found in window:
                         if start <= found[1].base_offset < end:
                             observe_stored(state, found, scan, self._now_ms)

@@ -4,7 +4,7 @@ Nothing is deleted here: `Log.delete_old_segments` does that. A segment that rea
 watermark stays.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,16 @@ def deletable(log: "Log", now_ms: int, high_watermark: int) -> int:
     """Return how many segments, from the oldest on, may be deleted at this wall time."""
     segments, start = log.segments, log.log_start_offset
     below = _count(segments, lambda each: each.size > 0 and each.next_offset <= high_watermark)
-    # The newest segment stays, because its name holds the log's end.
-    before_start = _count(segments[:-1], lambda each: each.next_offset <= start)
+    before_start = ended_before(segments, start)
     return min(max(before_start, _by_time(log, now_ms), _by_size(log)), below)
+
+
+def ended_before(segments: "Sequence[Segment]", start: int) -> int:
+    """Count the oldest segments that end at or before a log start.
+
+    The newest segment stays, because its name holds the log's end.
+    """
+    return _count(segments[:-1], lambda each: each.next_offset <= start)
 
 
 def _count(segments: "Iterable[Segment]", may_go: "Callable[[Segment], bool]") -> int:

@@ -10,12 +10,12 @@ from .files import ABORTED_INDEX, Files
 class AbortedFile:
     """The aborted transactions whose markers are in one segment, and their file."""
 
-    __slots__ = ("_files", "_segment_path", "index", "is_unsynced")
+    __slots__ = ("_files", "index", "is_unsynced", "segment_path")
 
     def __init__(self, files: Files, path: str) -> None:
         """`path` is the segment's path without suffix."""
         self._files = files
-        self._segment_path = path
+        self.segment_path = path
         self.index: AbortedIndex | None = None
         """The aborted transactions; None if there are none, and no file."""
         self.is_unsynced = False
@@ -23,7 +23,7 @@ class AbortedFile:
 
     @property
     def _path(self) -> str:
-        return self._segment_path + ABORTED_INDEX
+        return self.segment_path + ABORTED_INDEX
 
     def load(self, base_offset: int, next_offset: int | None) -> bool:
         """Read the file of a segment with these bounds; False, and no entries, if damaged."""

@@ -16,17 +16,18 @@ class SegmentIndexes:
 
     __slots__ = (
         "_files",
-        "_path",
         "is_full",
         "is_saved",
         "offsets",
+        "path",
         "since_entry",
         "times",
     )
 
     def __init__(self, files: Files, path: str, base_offset: int) -> None:
         self._files = files
-        self._path = path
+        self.path = path
+        """The path of the files without their suffixes."""
         self.offsets = OffsetIndex(base_offset)
         self.times = TimeIndex(base_offset)
         self.since_entry = 0
@@ -57,8 +58,8 @@ class SegmentIndexes:
         if self.is_saved:
             return
         self.times.maybe_append(*newest)
-        self._files.replace_small(self._path + INDEX, self.offsets.encode())
-        self._files.replace_small(self._path + TIME_INDEX, self.times.encode())
+        self._files.replace_small(self.path + INDEX, self.offsets.encode())
+        self._files.replace_small(self.path + TIME_INDEX, self.times.encode())
         self.is_saved = True
 
     @classmethod

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from .checkpoints import encode_partition_metadata
 from .compaction.compacted import CLEANED, SWAP
-from .files import ABORTED_INDEX, GAPS, INDEX, LOG, PARTITION_METADATA, TIME_INDEX, Files
+from .files import ABORTED_INDEX, GAPS, INDEX, LOG, PARTITION_METADATA, TIME_INDEX, Files, file_name
 from .recovery import Opened
 from .segment import Segment
 from .segment_indexes import SegmentIndexes
@@ -130,6 +130,26 @@ class Segments(list[Segment]):
                 await segment.flush(with_indexes=not is_newest)
         if self.names_changed:
             await self.sync_names()
+
+    # Moving.
+
+    def relocate(self, directory: str) -> None:
+        """Follow the files to `directory`, to which their directory was renamed."""
+        self.directory = directory
+        for segment in self:
+            path = f"{directory}/{file_name(segment.base_offset, '')}"
+            segment.path = segment.aborted.segment_path = path
+            if segment.indexes is not None:
+                segment.indexes.path = path
+
+    def take_over(self, copy: "Segments") -> None:
+        """Go on with the segments of `copy`, which hold the same batches in another directory."""
+        self.abandon()
+        self._files, self.directory = copy._files, copy.directory
+        self[:] = copy
+        self.has_gaps = self.has_gaps or copy.has_gaps
+        self._are_gaps_noted = copy._are_gaps_noted
+        self.names_changed = True
 
     # Compaction.
 

@@ -14,6 +14,7 @@ from ...runtime.errors import LogDirectoryFailed
 from ...runtime.runtime import Runtime
 from ...storage.directory import LogDirectory
 from ...storage.log import Log
+from ...storage.moving import settle
 from ...storage.topic_config import TopicConfig
 
 log = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class LogStore:
 
     async def load(self, config_of: Callable[[str], TopicConfig]) -> None:
         """Open every log on disk, and recover those that were not closed."""
+        await settle(self.directories)
         for directory in self.directories:
             try:
                 await self._load(directory, config_of)

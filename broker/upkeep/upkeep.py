@@ -166,7 +166,7 @@ def high_watermarks(partitions: Partitions, directory: LogDirectory) -> dict[Top
         for partition in partitions
         if partitions.directory_of(partition) is directory
     }
-    return {name: at for name, at in {**directory.high_watermarks, **now}.items() if at}
+    return {name: at for name, at in {**directory.checkpoints.high_watermarks, **now}.items() if at}
 
 
 async def close_directories(partitions: Partitions, *, broker_epoch: int) -> None:

@@ -50,7 +50,7 @@ async def test_f_10_high_watermark_older_than_log_start(
     log = await directory.open_log(name, bytes(16), topic())
     host = cast(Host, SimpleNamespace(traffic=None))  # It is not asked for anything else.
     key = TopicIdPartition(bytes(16), 0)
-    for checkpointed, is_meant in ((directory.high_watermarks[name], 15), (100, 20)):
+    for checkpointed, is_meant in ((directory.checkpoints.high_watermarks[name], 15), (100, 20)):
         assert Partition(host, key, name, log, checkpointed).high_watermark == is_meant
     await directory.close()
 

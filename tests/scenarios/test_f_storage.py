@@ -332,7 +332,7 @@ async def test_f_07_checkpoints_empty_or_torn_are_no_obstacle(
     assert directory.was_clean == is_clean
     log = await directory.open_log(name, bytes(16), topic(**SMALL))
     assert (log.log_start_offset, log.log_end_offset) == (0, 50)
-    assert directory.high_watermarks.get(name, 0) == 0
+    assert directory.checkpoints.high_watermarks.get(name, 0) == 0
     assert list(log.leader_epochs) == [(0, 0), (1, 20), (2, 40)]
     assert await read_all(log) == joined(made)
     await directory.close()
@@ -365,7 +365,10 @@ async def test_f_07_a_wrong_digit_in_a_checkpoint_hides_no_record(
     log = await directory.open_log(name, bytes(16), topic(**SMALL))
     assert log.log_start_offset < 13
     assert log.log_end_offset == 50
-    assert (directory.recovery_points, directory.high_watermarks.get(name, 0)) == ({}, 0)
+    assert (
+        directory.checkpoints.recovery_points,
+        directory.checkpoints.high_watermarks.get(name, 0),
+    ) == ({}, 0)
     assert await read_all(log) == joined(made[log.log_start_offset :])
     await directory.close()
 

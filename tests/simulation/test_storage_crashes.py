@@ -211,7 +211,7 @@ class Tortured:
         expected = ProducerState()
         for data in found:
             expected.observe(read_header(data), 0)
-        assert kept(log.producers) == kept(expected)
+        assert self.kept(log.producers) == self.kept(expected)
         newest = read_header(found[-1]).leader_epoch if found else -1
         assert log.leader_epochs.latest_epoch == newest
 
@@ -237,12 +237,12 @@ class Tortured:
                 offset = header.next_offset
         return found
 
-
-def kept(producers: ProducerState) -> list[Any]:
-    return [
-        (producer_id, producer.epoch, [tuple(batch) for batch in producer.batches[-5:]])
-        for producer_id, producer in producers
-    ]
+    def kept(self, producers: ProducerState) -> list[Any]:
+        """Return what is known of the producers, in a form that can be compared."""
+        return [
+            (producer_id, producer.epoch, [tuple(batch) for batch in producer.batches[-5:]])
+            for producer_id, producer in producers
+        ]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

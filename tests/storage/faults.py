@@ -31,6 +31,11 @@ class Fault:
     """Count only calls of this kind: write, fdatasync, rename ..."""
     lasts: bool = False
     """Every call from this one on fails."""
+    under: str = ""
+    """Count only calls on paths that begin with this."""
+
+    def concerns(self, kind: str, path: str) -> bool:
+        return self.only in ("", kind) and path.startswith(self.under)
 
 
 class FaultyFile(OsFile):
@@ -86,11 +91,10 @@ class FaultyFs(OsFileSystem):
         fault = self.fault
         if self._is_dead:
             raise Killed
-        if fault is None or fault.only not in ("", kind):
-            self.calls.append((kind, path))
-            return None
         self.calls.append((kind, path))
-        number = sum(1 for k, _ in self.calls if fault.only in ("", k)) - 1
+        if fault is None or not fault.concerns(kind, path):
+            return None
+        number = sum(1 for call in self.calls if fault.concerns(*call)) - 1
         is_here = number >= fault.at if fault.lasts else number == fault.at
         return fault.written if is_here else None
 

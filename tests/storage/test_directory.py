@@ -87,7 +87,7 @@ async def test_logs_are_found_again(runtime: TestRuntime, tmp_path: Path) -> Non
     directory = await opened(runtime, tmp_path)
     assert directory.stored() == [StoredLog(FLIGHTS, ID)]
     log = await directory.open_log(FLIGHTS, ID, topic())
-    assert directory.high_watermarks.get(FLIGHTS, 0) == 4
+    assert directory.checkpoints.high_watermarks.get(FLIGHTS, 0) == 4
     assert await read_all(log) == joined(made)
     assert (log.flushed_offset, log.leader_epochs.latest_epoch) == (5, 3)
     await directory.close({FLIGHTS: 4})
@@ -237,11 +237,14 @@ async def test_a_checkpoint_being_written_does_not_bring_back_what_was_taken(
             log.truncate_to(3)
 
     when_prepared(directory, cut)
-    await directory.checkpoint_recovery_points()
-    assert directory.recovery_points == {}
+    await directory.checkpoints.write_recovery_points()
+    assert directory.checkpoints.recovery_points == {}
     directory.abandon()
     directory = await opened(TestRuntime(fs), tmp_path)
-    assert directory.recovery_points == {} or directory.recovery_points[FLIGHTS] <= 3
+    assert (
+        directory.checkpoints.recovery_points == {}
+        or directory.checkpoints.recovery_points[FLIGHTS] <= 3
+    )
     directory.abandon()
 
 
@@ -291,12 +294,12 @@ async def test_a_log_that_died_with_its_broker_vouches_for_none_of_its_name(
     directory.abandon()
     (tmp_path / "flights-2013-3").rename(tmp_path / "flights-2013-3.gone-delete")
     directory = await opened(runtime, tmp_path)
-    assert directory.high_watermarks == {FLIGHTS: 9}
+    assert directory.checkpoints.high_watermarks == {FLIGHTS: 9}
     fill(directory.new_log(FLIGHTS, bytes(16), topic()), 20)
     directory.abandon()
     directory = await opened(runtime, tmp_path)
     log = await directory.open_log(FLIGHTS, bytes(16), topic())
-    assert (log.log_end_offset, directory.high_watermarks.get(FLIGHTS, 0)) == (20, 0)
+    assert (log.log_end_offset, directory.checkpoints.high_watermarks.get(FLIGHTS, 0)) == (20, 0)
     directory.abandon()
 
 
@@ -332,7 +335,7 @@ async def test_an_identity_that_cannot_be_read_is_made_anew_and_nothing_else_bel
         assert directory.directory_id != before
         assert directory.cluster_id is None
         assert directory.clean_broker_epoch is None
-        assert directory.recovery_points == directory.high_watermarks == {}
+        assert directory.checkpoints.recovery_points == directory.checkpoints.high_watermarks == {}
         log = await directory.open_log(FLIGHTS, ID, topic())
         assert contents(log) == joined(made), "recovered from its own bytes"
         directory.abandon()
@@ -373,11 +376,11 @@ async def test_logs_not_opened_yet_keep_their_checkpoints(
     log.advance_log_start(4)
     await directory.close({FLIGHTS: 9})
     directory = await opened(runtime, tmp_path)
-    await directory.checkpoint(directory.high_watermarks)
+    await directory.checkpoint(directory.checkpoints.high_watermarks)
     directory.abandon()
     directory = await opened(runtime, tmp_path)
-    assert directory.log_starts == {FLIGHTS: 4}
-    assert directory.recovery_points == {FLIGHTS: 9}
+    assert directory.checkpoints.log_starts == {FLIGHTS: 4}
+    assert directory.checkpoints.recovery_points == {FLIGHTS: 9}
     directory.abandon()
 
 
@@ -437,7 +440,7 @@ async def test_a_high_watermark_of_before_a_cut_does_not_vouch_for_what_comes_af
     directory.abandon()
     directory = await opened(runtime, tmp_path)
     await directory.open_log(FLIGHTS, ID, topic())
-    assert directory.high_watermarks.get(FLIGHTS, 0) <= 10
+    assert directory.checkpoints.high_watermarks.get(FLIGHTS, 0) <= 10
     directory.abandon()
 
 

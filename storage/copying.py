@@ -1,0 +1,225 @@
+"""A log's copy in another data directory, made while the log goes on being written and read.
+
+The copy is always a prefix of its source, batch by batch and byte by byte: what is cut off the
+source is cut off the copy first, and nothing damaged is ever copied. It keeps up with the source's
+log start. The source is not compacted meanwhile, because the copy would miss what compaction moves.
+
+An error of the copy's directory never concerns the source: it is kept in `failure`, and the copy is
+of no more use.
+"""
+
+from typing import Final
+
+from ..protocol.records.record_batch import headers
+from ..runtime.errors import CorruptLog, LogDirectoryFailed
+from ..runtime.runtime import Runtime
+from .files import LOG, file_name
+from .integrity import judge
+from .log import Cold, Log, LogSlice, OffsetOutOfRange
+from .log_reader import MAX_JUDGED
+from .producer_replay import ProducerReplay
+from .producer_snapshots import ProducerSnapshots
+from .producer_state import ProducerState
+from .retention import ended_before
+
+FIRST_BATCH: Final = 1
+"""A read of so few bytes returns one batch, whatever its size."""
+
+
+class Copy:
+    """The copy of one log."""
+
+    def __init__(self, runtime: Runtime, source: Log, log: Log) -> None:
+        """Begin to copy `source` to `log`, which is new and empty.
+
+        From now on the source is not compacted, until `give_up`.
+        """
+        self._runtime = runtime
+        self._source = source
+        self.log = log
+        self.failure: LogDirectoryFailed | None = None
+        """The error of the copy's directory; None while it works."""
+        self._has_begun = False
+        source.copy = self
+
+    def __repr__(self) -> str:
+        return f"<copy of {self._source} in {self.log.directory}, up to {self.log.log_end_offset}>"
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the copy holds every batch of the source."""
+        return self._has_begun and self.log.log_end_offset == self._source.log_end_offset
+
+    @property
+    def is_stable(self) -> bool:
+        """True if all that the source calls stable is stable in the copy, cuts included."""
+        is_flushed = self.log.flushed_offset >= self._source.flushed_offset
+        return is_flushed and not self.log.durability.may_be_uncut
+
+    @property
+    def lag(self) -> int:
+        """The number of offsets that are yet to be copied."""
+        source = self._source
+        begun_at = self.log.log_end_offset if self._has_begun else source.log_start_offset
+        return max(source.log_end_offset - max(begun_at, source.log_start_offset), 0)
+
+    def give_up(self) -> None:
+        """Copy no more; the source is as if it had never been copied."""
+        if self._source.copy is self:
+            self._source.copy = None
+        self.log.abandon()
+
+    def take_place(self) -> None:
+        """Let the source go on with the copy's files, and never use its own again.
+
+        The copy must be whole and stable, and no flush of the source may be under way. Whoever
+        reads or flushes the source goes on with it, as after a compaction of all its segments.
+        """
+        source, log = self._source, self.log
+        source.cuts += 1
+        source.copy = None
+        source.files = log.files
+        source.segments.take_over(log.segments)
+        source.epoch_file.take_over(log.files)
+        source.durability.take_over(log.durability)
+
+    # What the source tells.
+
+    def cut_to(self, offset: int) -> None:
+        """Remove what the source is about to remove: every batch that holds `offset` or later."""
+        if self._has_begun and self.failure is None:
+            try:
+                self.log.truncate_to(offset)
+            except LogDirectoryFailed as error:
+                self.failure = error
+
+    def begin_anew(self) -> None:
+        """Begin again with the next step, because the source begins again."""
+        self._has_begun = False
+
+    # Copying.
+
+    async def step(self, max_bytes: int, high_watermark: int) -> int:
+        """Copy the next batches, about `max_bytes`, and return their bytes.
+
+        None may be copied although the copy is not whole, because the source has changed meanwhile.
+        The source's high watermark is that of the copy. Raises LogDirectoryFailed if either
+        directory has failed, and CorruptLog if the source is damaged at that place.
+        """
+        source = self._source
+        self._check()
+        if not self._has_begun or source.log_start_offset > self.log.log_end_offset:
+            await self._begin()
+            return 0
+        cuts, offset = source.cuts, self.log.log_end_offset
+        try:
+            found = await self._read(offset, max_bytes)
+        except OffsetOutOfRange:
+            return 0  # The source was cut, or its oldest part deleted.
+        self._check()
+        is_same = self._has_begun and cuts == source.cuts
+        if not is_same or self.log.log_end_offset != offset:
+            return 0
+        return self._append(found, high_watermark)
+
+    def catch_up(self, max_bytes: int, high_watermark: int) -> bool:
+        """Copy the rest at once, without a wait; return True if the copy is whole then.
+
+        It is not if the rest is more than `max_bytes`, or not in memory.
+        """
+        source, left = self._source, max_bytes
+        self._check()
+        while self._has_begun and source.log_start_offset <= self.log.log_end_offset:
+            if self.is_whole:
+                self._follow_start()
+                self.log.epoch_file.become(source.leader_epochs)
+                return True
+            if left <= 0:
+                return False
+            offset = self.log.log_end_offset
+            try:
+                found = source.reader.read(offset, max_bytes=left, up_to=source.log_end_offset)
+            except Cold:
+                return False
+            before = self.log.log_end_offset
+            left -= self._append(found, high_watermark)
+            if self.log.log_end_offset == before:
+                return False
+        return False
+
+    async def flush(self) -> None:
+        """Bring what was copied to stable storage, and the source's leader epochs with it."""
+        self._check()
+        if self._has_begun:
+            self.log.epoch_file.become(self._source.leader_epochs)
+        await self.log.flush()
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    async def _begin(self) -> None:
+        """Begin with the batch that holds the source's log start."""
+        source, log = self._source, self.log
+        cuts, start = source.cuts, source.log_start_offset
+        try:
+            found = await self._read(start, FIRST_BATCH)
+        except OffsetOutOfRange:
+            return
+        first = next((header.base_offset for _, header in headers(found.data)), start)
+        base = min(first, start)
+        producers = await self._producers_at(base)
+        if producers is None or (cuts, start) != (source.cuts, source.log_start_offset):
+            return
+        self._check()
+        log.segments.make_directory()
+        if source.segments.has_gaps:
+            log.segments.note_gaps()
+        log.truncate_fully_and_start_at(base)
+        log.producers = producers
+        if base:
+            ProducerSnapshots(log.files, log.directory).save(producers, base)
+        self._has_begun = True
+
+    async def _producers_at(self, offset: int) -> ProducerState | None:
+        """Return the source's producers as of `offset`; None if its segments change meanwhile."""
+        source = self._source
+        oldest = list(source.segments[:1])
+        replay = ProducerReplay(source.files, source.directory, oldest, self._runtime.wall_ms())
+        state = await replay.run_slowly(offset, self._runtime)
+        return state if list(source.segments[:1]) == oldest else None
+
+    async def _read(self, offset: int, max_bytes: int) -> LogSlice:
+        source = self._source
+        try:
+            return source.reader.read(offset, max_bytes=max_bytes, up_to=source.log_end_offset)
+        except Cold:
+            end = source.log_end_offset
+            return await source.reader.read_cold(offset, max_bytes=max_bytes, up_to=end)
+
+    def _append(self, found: LogSlice, high_watermark: int) -> int:
+        """Append what was read at the copy's end, if it is good; return its bytes."""
+        source, log = self._source, self.log
+        if not found.data:
+            return 0
+        offset = log.log_end_offset
+        verdict = judge(found.data, offset, source.reader.rules, at_most=MAX_JUDGED)
+        if not verdict.size:
+            path = f"{source.directory}/{file_name(found.segment_base, LOG)}"
+            raise source.reader.damaged(CorruptLog(path, found.position, verdict.problem))
+        data = found.data[: verdict.size]
+        log.append_run([header for _, header in headers(data)], data)
+        log.producers.settle(high_watermark)
+        self._follow_start()
+        return verdict.size
+
+    def _follow_start(self) -> None:
+        """Raise the log start to the source's, and delete the segments below it."""
+        log, start = self.log, min(self._source.log_start_offset, self.log.log_end_offset)
+        if start <= log.log_start_offset:
+            return
+        log.advance_log_start(start)
+        count = ended_before(log.segments, start)
+        for segment in log.segments[:count]:
+            ProducerSnapshots(log.files, log.directory).remove(segment.base_offset)
+        log.segments.remove_oldest(count)
