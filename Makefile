@@ -32,13 +32,14 @@ quick: lint ## lint, style and tests of the pure modules: about 20 s
 check: lint ## lint, style and all fast tests
 	$(BIN)/pytest -q -n 2 -m "not slow" tests
 
-# A run that does not end says what it did until then, and fails.
+# A run that does not end is interrupted: it says what failed until then.
 WITHIN = timeout --foreground -s INT -k 60
 
+# Four workers: most slow tests wait for processes half of their time.
 test: $(STAMP) ## everything a normal machine can run
 	$(MAKE) --no-print-directory check
 	@$(BIN)/python -m minikafka.spark.java || echo "the tests of Spark are skipped"
-	$(WITHIN) 3000 $(BIN)/pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m "slow and not peers" tests
+	$(WITHIN) 3000 $(BIN)/pytest -q -n 4 --dist loadscope --no-loadscope-reorder -m "slow and not peers" tests
 
 peers: $(STAMP) ## beside other people's programs, where they are installed: Chromium, Prometheus, Apache Kafka
 	$(BIN)/pytest -q -m peers tests

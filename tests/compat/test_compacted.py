@@ -70,7 +70,10 @@ def compacted(cluster: Cluster, agents: Agents) -> tuple[str, int]:
         write(cluster.bootstrap, topic)
 
         def settled() -> bool:
-            found, empty = on_disk(cluster.broker(1).data / f"{topic}-0")
+            try:
+                found, empty = on_disk(cluster.broker(1).data / f"{topic}-0")
+            except FileNotFoundError:  # A segment was just removed.
+                return False
             keys = [key for _, key, _ in found]
             return len(keys) == len(set(keys)) == KEYS + 3 + 1 and empty > 2
 

@@ -10,9 +10,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..style.house_map import ROOMS
+
 ROOT = Path(__file__).parents[2]
 PATCHES = Path(__file__).parent / "patches"
-ROOMS = ("runtime", "protocol", "storage", "client", "controller", "broker", "deploy", "spark")
 COPIED = (*ROOMS, "src", "tests", "pyproject.toml")
 
 NAMES_FAULT = "Fault:"

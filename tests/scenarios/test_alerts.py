@@ -23,6 +23,7 @@ from ..simulation.scraper import METRICS, Scraper
 from ..simulation.stage import Stage
 
 PROMTOOL = shutil.which("promtool")
+pytestmark = pytest.mark.peers
 NAMES = [name for alert in ALERTS for name in METRIC.findall(alert.expr)]
 STORY_SECONDS = 3600.0
 WRITE_EVERY_S = 10

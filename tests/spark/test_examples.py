@@ -1,6 +1,8 @@
 """Examples hold, and say so only when they do; their checks see what is planted."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +23,8 @@ from minikafka.spark.examples import dead_letters, enrichment, faults, harness, 
 from minikafka.spark.examples.harness import Run
 from minikafka.spark.java import OLDEST, java_version
 from tests.spark.conftest import Broker
+
+ALL_WITHIN_S = 540
 
 # -- the harness
 
@@ -330,20 +334,25 @@ def test_a_cluster_that_runs_is_left_as_it_was(broker: Broker, tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(600)
 def test_every_example_holds(tmp_path: Path) -> None:
     version = java_version()
     if version is None or version < OLDEST:
         pytest.skip(f"Spark needs Java {OLDEST} or newer; found {version or 'none'}")
-    ended = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-m", "minikafka.spark.examples"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout
-    assert "NOT VERIFIED" not in ended.stdout
-    begun = [line.split()[1] for line in ended.stdout.splitlines() if line.startswith("-- ")]
+        start_new_session=True,
+    ) as examples:
+        try:
+            printed, _ = examples.communicate(timeout=ALL_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(examples.pid, signal.SIGKILL)
+            raise
+    assert examples.returncode == 0, printed
+    assert "NOT VERIFIED" not in printed
+    begun = [line.split()[1] for line in printed.splitlines() if line.startswith("-- ")]
     assert begun == list(every.EXAMPLES)

@@ -6,6 +6,9 @@ from xdist.workermanage import WorkerController
 COMPUTING = ("oracle", "properties", "scenarios", "simulation")
 """Folders of tests that share no cluster."""
 
+ALONE = ("test_examples.py", "test_exactly_once_crashes.py")
+"""Files in tests/spark whose tests share no Spark session with the rest."""
+
 
 def folder_of(nodeid: str) -> str:
     """Name the folder in tests/, of `tests/FOLDER/.../test_x.py::test_y`."""
@@ -13,7 +16,7 @@ def folder_of(nodeid: str) -> str:
 
 
 class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives a folder whose tests share clusters to one worker, other tests to any.
+    """Gives a folder whose tests share clusters to one worker, and other tests to any.
 
     For `--dist loadscope`. The marks of `--dist loadgroup` have no effect since pytest 9.2
     (pytest-xdist's issue 1386).
@@ -24,7 +27,10 @@ class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         folder = folder_of(nodeid)
-        return nodeid if folder in COMPUTING else folder
+        if folder in COMPUTING:
+            return nodeid
+        file = nodeid.partition("::")[0]
+        return file if folder == "spark" and file.endswith(ALONE) else folder
 
     def remove_node(self, node: WorkerController) -> str | None:
         """Take back the tests that a worker had not begun; return the one it died in, or None."""
