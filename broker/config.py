@@ -353,7 +353,7 @@ def advertised_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:
 
 
 def _with_protocols(config: BrokerConfig, listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-    """Return the listeners with their security protocols; ConfigError if one is not spoken."""
+    """Return the listeners with their security protocols; raise ConfigError if one is unknown."""
     mapped = parse_protocols(config.listener_security_protocol_map)
     told: list[Endpoint] = []
     for each in listeners:

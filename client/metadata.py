@@ -176,7 +176,7 @@ class Metadata:
     async def wait_for_topics(
         self, topics: Sequence[str], timeout_ms: int, *, refresh: bool = False
     ) -> None:
-        """Return once all topics are in the view; UnknownTopic after `timeout_ms`.
+        """Return once all topics are in the view; raise UnknownTopic after `timeout_ms`.
 
         With `refresh`, refresh the view first; if no broker answers, it stays as it is.
         """

@@ -149,8 +149,9 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
     ) -> SyncDelivery[RecordMetadata]:
         """Send a record, in a batch with others, after linger_ms or when the batch is full.
 
-        Waits only for room in buffer_memory; BufferFull after max_block_ms. Call `.result(timeout)`
-        of the result to wait for the acknowledgement. Otherwise as `minikafka.aio.Producer.send`.
+        Waits only for room in buffer_memory; raises BufferFull after max_block_ms. Call
+        `.result(timeout)` of the result to wait for the acknowledgement. Otherwise this does what
+        `minikafka.aio.Producer.send` does.
         """
         self._check_usable()
         if self._interceptors:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def prepare(properties: dict[str, str]) -> Plan:
-    """Check the configuration; nothing is opened."""
+    """Check the configuration and return how to start the controller; open nothing yet."""
     config, warnings = read_config(properties)
 
     async def start(runtime: "Runtime", stop: Stop) -> ControllerServer:

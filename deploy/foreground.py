@@ -65,7 +65,10 @@ def run(command: str, running: Running, go: Callable[[], NoReturn]) -> int:
 
 
 def supervise(running: Running, *, restart: bool) -> NoReturn:
-    """Report each death; if `restart`, start the daemon again unless its configuration is wrong."""
+    """Report each death; if `restart`, start the daemon again unless its configuration is wrong.
+
+    Raise DaemonFailed once every daemon has ended.
+    """
     due: dict[str, float] = {}
     while True:
         now = time.monotonic()

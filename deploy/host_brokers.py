@@ -41,7 +41,10 @@ class HostBroker:
 
 
 def plan(properties: Mapping[str, str], count: int, log_dir: Path) -> list[HostBroker]:
-    """Derive the brokers from the properties of the first; raise ConfigError for what collides."""
+    """Derive the brokers from the properties of the first; raise ConfigError for what collides.
+
+    A key may be missing or wrong, or ports may be those of two brokers.
+    """
     first = properties.get("node.id", properties.get("broker.id", ""))
     if not (first.isascii() and first.isdigit()):
         raise ConfigError("node.id", first or None, "must be the number of the first broker")
@@ -74,7 +77,10 @@ def usable_cores() -> int:
 
 
 def _moved(key: str, text: str, places: int) -> str:
-    """Return the listeners with each port moved up; port 0, any free one, stays."""
+    """Return the listeners with each port moved up; port 0, any free one, stays.
+
+    Raise ConfigError if a port is missing or would be too great.
+    """
     moved = []
     for listener in text.split(","):
         host, colon, port = listener.strip().rpartition(":")
@@ -128,7 +134,8 @@ class HostBrokers:
     def wait_until_ready(self, timeout_seconds: float) -> None:
         """Wait until every broker serves.
 
-        Raise NotReadyInTime if one still starts, else DaemonFailed.
+        Raise NotReadyInTime if one is still starting after the timeout, DaemonFailed if one has
+        ended.
         """
         deadline = time.monotonic() + timeout_seconds
         for broker in self.brokers.values():

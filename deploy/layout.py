@@ -86,7 +86,8 @@ class Layout:
     ) -> Self:
         """Give every node an id and a port: `port` and its successors, or free ones if it is 0.
 
-        With `metrics`, the ports of their metrics come after those, in the same order.
+        With `metrics`, the ports of their metrics come after those, in the same order. Raise
+        ConfigError if there are not so many ports.
         """
         nodes = brokers + controllers
         count = 2 * nodes if metrics else nodes
@@ -109,7 +110,10 @@ class Layout:
 
     @classmethod
     def read(cls, directory: Path) -> Self | None:
-        """Read the layout of the cluster in the directory; None if there is none."""
+        """Read the layout of the cluster in the directory; None if there is none.
+
+        Raise ConfigError if a role has no node there.
+        """
         found = [
             [
                 _read_node(role, path)
@@ -198,7 +202,8 @@ def free_ports(count: int) -> list[int]:
     """Find ports that are free for TCP and UDP on this machine.
 
     They lie below the range from which the kernel takes ports for outgoing connections, because a
-    client could otherwise hold a broker's port while the broker is restarted.
+    client could otherwise hold a broker's port while the broker is restarted. Raise ConfigError if
+    there are not so many.
     """
     range_path = Path("/proc/sys/net/ipv4/ip_local_port_range")
     ceiling = int(range_path.read_text().split()[0]) if range_path.exists() else 32_768

@@ -77,7 +77,10 @@ class LocalCluster:
         self.stop()
 
     def start(self, timeout_seconds: float = 30.0) -> Self:
-        """Start every daemon and wait until every broker is unfenced."""
+        """Start every daemon and wait until every broker is unfenced.
+
+        If that fails, stop what was started, and raise what `launch` and `wait_until_ready` raise.
+        """
         try:
             self.launch()
             self.wait_until_ready(timeout_seconds)
@@ -87,7 +90,10 @@ class LocalCluster:
         return self
 
     def launch(self) -> None:
-        """Start every daemon and wait for nothing."""
+        """Start every daemon and wait for nothing.
+
+        Raise ConfigError if the cluster runs already, or if its directory cannot be used.
+        """
         if self._daemons is not None:
             raise ConfigError("data", str(self.directory), "this cluster is running already")
         temporary = self.directory is None
@@ -165,7 +171,11 @@ class LocalCluster:
         return daemon.exited
 
     def restart(self, node: str | int, timeout_seconds: float = 30.0, *, wait: bool = True) -> int:
-        """Start a daemon that ended; wait until it accepts connections; return its process id."""
+        """Start a daemon that ended; wait until it accepts connections; return its process id.
+
+        Raise ConfigError if it still runs, DaemonFailed if it ends, NotReadyInTime after the
+        timeout.
+        """
         found = self.node(node)
         if self.is_running(found.name):
             raise ConfigError("node", found.name, "still runs")
@@ -180,7 +190,7 @@ class LocalCluster:
 
     @property
     def layout(self) -> Layout:
-        """Every node with its address and files; known once launched."""
+        """Every node with its address and files. Raise ConfigError before the first launch."""
         if self._layout is None:
             raise ConfigError("data", str(self.directory), "this cluster was never started")
         return self._layout
@@ -196,7 +206,10 @@ class LocalCluster:
         return {n: daemon.pid for n, daemon in self._running.items() if daemon.exited is None}
 
     def node(self, which: str | int) -> Node:
-        """Find a node by name (`broker-1`) or a broker by its id."""
+        """Find a node by name (`broker-1`) or a broker by its id.
+
+        Raise StopIteration if there is none.
+        """
         name = f"broker-{which}" if isinstance(which, int) else which
         return next(node for node in self.layout.nodes if node.name == name)
 
@@ -282,7 +295,8 @@ class LocalCluster:
 def _lock(directory: Path) -> int:
     """Lock the directory against other launchers; the fork server inherits the lock.
 
-    Wait for the daemons of a killed launcher, which need a moment to end.
+    Wait for the daemons of a killed launcher, which need a moment to end. Raise ConfigError if
+    another launcher holds the lock, or if the directory cannot be used.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ class Server:
     pid: int
     role: str
     node_id: int | None
-    """None if its properties file cannot be read any more."""
+    """The node id; None if the daemon's properties file cannot be read any more."""
 
 
 @click.command("server-stop")

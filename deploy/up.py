@@ -110,7 +110,10 @@ def _run(cluster: LocalCluster, restart: bool, console_port: int | None) -> NoRe
 
 
 def _wait_until_ready(cluster: LocalCluster, deadline: float) -> None:
-    """Wait for the cluster, and report now and then what is not ready: recovery may take long."""
+    """Wait for the cluster, and report now and then what is not ready: recovery may take long.
+
+    Raise NotReadyInTime after `deadline`.
+    """
     while True:
         try:
             return cluster.wait_until_ready(PROGRESS_SECONDS)

@@ -102,7 +102,7 @@ def decode(cls: type[T], version: int, view: Buffer) -> T:
 
 
 def decode_at(cls: type[T], version: int, view: memoryview, pos: int) -> T:
-    """Decode a message that fills `view` from `pos` to its end. Raise as `decode` does."""
+    """Decode a message that fills `view` from `pos` to its end. Raise what `decode` raises."""
     end = len(view)
     try:
         message, stop = decoder_of(cls, version)(view, pos, end)
@@ -114,7 +114,11 @@ def decode_at(cls: type[T], version: int, view: memoryview, pos: int) -> T:
 
 
 def encode(message: object, version: int) -> list[Buffer]:
-    """Encode a message as parts to send in order; large record bytes are parts of their own."""
+    """Encode a message as parts to send in order; large record bytes are parts of their own.
+
+    Raise LocalProtocolError if a field's value does not fit its type, or if the version is not
+    ours.
+    """
     parts: list[Buffer] = []
     parts.append(_encode_onto(bytearray(), parts, message, version))
     return parts

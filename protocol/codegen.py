@@ -94,7 +94,10 @@ def fixed_code(element: Element) -> str:
 
 
 def present(shape: Shape, version: int) -> tuple[list[Field], list[Field], list[Field]]:
-    """Split the fields into untagged, tagged and absent ones in `version`."""
+    """Split the fields into untagged, tagged and absent ones in `version`.
+
+    Raise TypeError if an absent field has no default.
+    """
     here = [f for f in shape.fields if version in f.versions]
     tagged = sorted((f for f in here if f.tag is not None), key=lambda f: f.tag or 0)
     in_place = [f for f in here if f.tag is None]

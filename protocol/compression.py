@@ -163,7 +163,9 @@ def _zstd_content_size(data: Buffer) -> int:
 def _snappy(data: memoryview, max_bytes: int) -> bytes:
     """Decompress raw snappy, or the chunks of Java's xerial format.
 
-    Xerial's format is a magic number, two versions, then (int32 size, raw snappy)*.
+    Xerial's format is a magic number, two versions, then (int32 size, raw snappy)*. Raise
+    RemoteProtocolError if the announced size is impossible, ExpandsTooFar if it is above
+    `max_bytes`.
     """
     chunks = [data]
     if bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:

@@ -70,9 +70,9 @@ class MemberMetadata:
     client_id: String
     client_host: String
     rebalance_timeout: Int32 = field("1+", default=-1)
-    """Milliseconds; -1 if the session timeout applies."""
+    """Milliseconds that a rebalance waits for the member; -1 if the session timeout applies."""
     session_timeout: Int32
-    """Milliseconds."""
+    """Milliseconds without a heartbeat after which the member is removed."""
     subscription: Bytes
     assignment: Bytes
 

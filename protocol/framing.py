@@ -184,7 +184,10 @@ class FrameReader:
         return self._buffer
 
     def _make_room(self, waiting: int, missing: int) -> int:
-        """Move the incomplete frame to the front; into a larger buffer if this one was filled."""
+        """Move the incomplete frame to the front; into a larger buffer if this one was filled.
+
+        Raise LocalProtocolError if whole frames were not taken before.
+        """
         if missing <= 0 and self._start == 0:
             raise LocalProtocolError("whole frames were not taken before reading on")
         capacity = len(self._buffer)

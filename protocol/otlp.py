@@ -186,7 +186,10 @@ class _Reader:
         return key, value
 
     def _fields(self, view: memoryview) -> Iterator[tuple[int, Any]]:
-        """Yield tag and value of each field: an int if it is a varint, else its bytes."""
+        """Yield tag and value of each field: an int if it is a varint, else its bytes.
+
+        Raise RemoteProtocolError if the bytes are no protobuf message.
+        """
         position, end = 0, len(view)
         while position < end:
             self._fields_left -= 1
@@ -218,7 +221,10 @@ def _text(view: memoryview) -> str | None:
 
 
 def _varint(view: memoryview, position: int) -> tuple[int, int]:
-    """Return an unsigned number of up to 64 bits, and the position behind it."""
+    """Return an unsigned number of up to 64 bits, and the position behind it.
+
+    Raise RemoteProtocolError if the number has no end.
+    """
     if position < len(view) and view[position] < 0x80:
         return view[position], position + 1
     value = shift = 0

@@ -70,7 +70,7 @@ class Setting:
 
     @property
     def kafka_type(self) -> str:
-        """The type's name in Kafka's DescribeConfigs."""
+        """The name of the type in Kafka's DescribeConfigs."""
         if self.secret:
             return "PASSWORD"
         if self.type is int:
@@ -213,7 +213,10 @@ def settings_of(cls: type) -> tuple[Setting, ...]:
 
 
 def from_mapping(cls: type[C], mapping: Mapping[str, str]) -> C:
-    """Make a table's object from its own keys in `mapping`; other keys are ignored."""
+    """Make a table's object from its own keys in `mapping`; other keys are ignored.
+
+    Raise ConfigError if a value is wrong or missing.
+    """
     values: dict[str, Any] = {}
     for row in settings_of(cls):
         key = next((k for k in (row.key, *row.aliases) if k in mapping), None)
@@ -287,7 +290,10 @@ def _unescaped(text: str) -> str:
 
 
 def apply_overrides(mapping: Mapping[str, str], overrides: Iterable[str]) -> dict[str, str]:
-    """Return the mapping with `key=value` texts from the command line added or replaced."""
+    """Return the mapping with `key=value` texts from the command line added or replaced.
+
+    Raise ConfigError for a text of another form.
+    """
     merged = dict(mapping)
     for override in overrides:
         key, equals, value = override.partition("=")
@@ -300,10 +306,10 @@ def apply_overrides(mapping: Mapping[str, str], overrides: Iterable[str]) -> dic
 def check_keys(
     mapping: Mapping[str, str], *tables: type, known_unused: Mapping[str, str]
 ) -> list[str]:
-    """Return warnings for keys that have no effect here; refuse unknown keys.
+    """Return warnings for keys that have no effect here; raise ConfigError for an unknown key.
 
-    `known_unused` maps Kafka's keys without effect here to the reason. The ConfigError for an
-    unknown key suggests the nearest known one.
+    `known_unused` maps Kafka's keys without effect here to the reason. The error suggests the
+    nearest known key.
     """
     known = {
         key: None

@@ -142,7 +142,10 @@ def daemon_command(
 
 
 def load_properties(path: str | None, overrides: Sequence[str]) -> dict[str, str]:
-    """Read the properties file, if any, and apply the overrides to it."""
+    """Read the properties file, if any, and apply the overrides to it.
+
+    Raise ConfigError if the file cannot be read.
+    """
     text = ""
     if path is not None:
         try:

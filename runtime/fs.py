@@ -104,7 +104,7 @@ class FileSystem(Protocol):
         """Do `fsync_dir` on the event loop, which waits for the disk."""
 
     def lock(self, path: str) -> Lock:
-        """Take an exclusive lock on a file, made if absent; LockHeld if it is taken."""
+        """Take an exclusive lock on a file, made if absent; raise LockHeld if it is taken."""
 
     def permissions(self, path: str) -> int:
         """Return the permission bits of a file, as chmod sets them."""

@@ -66,7 +66,10 @@ class Runtime(Protocol):
         """Start a supervised task: an exception that leaves it is logged and reported."""
 
     async def offload(self, job: Callable[..., T], *args: Any) -> T:
-        """Run a module-level function in a worker process, so that the loop is not blocked."""
+        """Run a module-level function in a worker process, so that the loop is not blocked.
+
+        Raise WorkerLost if the worker ends twice during the job, or has too little memory.
+        """
 
 
 class SystemRuntime:

@@ -151,9 +151,9 @@ class Cluster:
     def read(self, partition: TopicPartition, start: int, end: int) -> Iterator[RawRecords]:
         """Read whole batches until `end` is reached; one read at a time.
 
-        Raises OffsetOutOfRange if the log does not hold `start` any more, or not yet; LogTruncated
-        if its records were replaced; DataLoss if the log no longer reaches `end`; TimeoutError if
-        it does but nothing arrives.
+        Raises OffsetOutOfRange if the log does not hold `start` any more, or not yet, LogTruncated
+        if its records were replaced, and DataLoss if the log no longer reaches `end`. Raises
+        TimeoutError if it does but nothing arrives.
         """
         reader = self._reader()
         self._reads += 1
@@ -225,7 +225,10 @@ class Cluster:
         return self._consumer
 
     def _ask(self, question: Callable[[Admin], T]) -> T:
-        """Ask the admin client, again while no broker answers: the one asked may have stopped."""
+        """Ask the admin client, again while no broker answers: the one asked may have stopped.
+
+        Raise the client's error after the retries of `patience`.
+        """
         left = self._patience.retries
         while True:
             try:

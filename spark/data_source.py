@@ -34,17 +34,26 @@ class MinikafkaDataSource(DataSource):
         return schema_of(parse_columns(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of a batch query."""
+        """Return the reader of a batch query.
+
+        Raise OptionError if an option or the schema is wrong.
+        """
         options = parse_source(self.options, streaming=False)
         return BatchReader(options, self._checked(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return the reader of a streaming query."""
+        """Return the reader of a streaming query.
+
+        Raise OptionError if an option or the schema is wrong.
+        """
         options = parse_source(self.options, streaming=True)
         return StreamReader(options, self._checked(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return the writer of a batch job; only append is possible, because a log only grows."""
+        """Return the writer of a batch job.
+
+        Raise OptionError for `overwrite`, because a log only grows.
+        """
         if overwrite:
             raise OptionError("mode", "overwrite", 'a log is only appended to: .mode("append")')
         options = parse_sink(self.options)
@@ -56,6 +65,7 @@ class MinikafkaDataSource(DataSource):
 
         In complete mode (`overwrite`) each trigger appends the whole result, as with the JVM
         connector, so that a key's newest record is its value. Spark offers Python no update mode.
+        Raise OptionError for a wrong option or column.
         """
         options = parse_sink(self.options, streaming=True)
         check_columns(schema, options)

@@ -71,7 +71,10 @@ class Job(NamedTuple):
 
     @classmethod
     def of_stream(cls, options: SinkOptions, task: Task) -> Self:
-        """Name the group after the query id: a new checkpoint has a new id, and counts from 0."""
+        """Name the group after the query id: a new checkpoint has a new id, and counts from 0.
+
+        Raise ExactlyOnceError if Spark does not tell the query's id or run.
+        """
         if task.query_id is None:
             raise ExactlyOnceError(
                 f"Spark does not tell its tasks the query's id ({QUERY_ID}), by which exactly_once "
@@ -106,7 +109,7 @@ class Prepared(WriterCommitMessage):
     generation: int | None
     """The run's generation in its commit group; None if the ledger commits instead."""
     transaction: PreparedTransaction | None
-    """None if the task had no rows."""
+    """The task's transaction; None if the task had no rows."""
     records: int
     recorded: int = -1
     """The newest batch that was committed before the task wrote anything."""
@@ -115,7 +118,11 @@ class Prepared(WriterCommitMessage):
 def write(
     options: SinkOptions, job: Job, task: Task, batches: Iterator[pa.RecordBatch]
 ) -> Prepared:
-    """Write a task's rows; on return all are acknowledged, and invisible until the commit."""
+    """Write a task's rows; on return all are acknowledged, and invisible until the commit.
+
+    Raise ExactlyOnceError if the coordinator refuses the run, or if the cluster lacks commit
+    groups and no ledger is allowed.
+    """
     clients = sink_clients_for(options.client)
     generation, recorded = _begin_run(clients, options, job)
     if _is_recorded(options, job, recorded):
@@ -213,7 +220,8 @@ def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) 
 def _begin_run(clients: SinkClients, options: SinkOptions, job: Job) -> tuple[int | None, int]:
     """Return the run's generation and its newest committed batch.
 
-    The generation is None if the cluster has no commit groups, so that the ledger commits.
+    The generation is None if the cluster has no commit groups, so that the ledger commits. Raise
+    ExactlyOnceError if the options do not allow the ledger, or if the coordinator refuses the run.
     """
     try:
         return clients.state_of(job.group, job.run)
@@ -241,7 +249,10 @@ def _settled(clients: SinkClients, job: Job) -> int:
 
 
 def _is_recorded(options: SinkOptions, job: Job, recorded: int) -> bool:
-    """True if the batch, which has a number from the user, is committed already."""
+    """True if the batch, which has a number from the user, is committed already.
+
+    Raise ExactlyOnceError if a later batch is committed.
+    """
     if options.batch_id is None:
         return False
     if options.batch_id < recorded:
@@ -250,7 +261,10 @@ def _is_recorded(options: SinkOptions, job: Job, recorded: int) -> bool:
 
 
 def _check_newest(clients: SinkClients, job: Job, batch_id: int) -> None:
-    """Refuse a batch older than the newest committed one: only the newest can be a repetition."""
+    """Raise ExactlyOnceError if the batch is older than the newest committed one.
+
+    Only the newest batch can be a repetition.
+    """
     recorded = clients.admin().init_commit_group(job.group, job.run).batch_id
     if batch_id < recorded:
         raise out_of_the_past(job.group, batch_id, recorded)

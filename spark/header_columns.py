@@ -68,7 +68,10 @@ def headers_of(payload: Buffer, at: Ints, stops: Ints, counts: Ints) -> pa.Array
 
 
 def _located(raw: NDArray[np.uint8], at: Ints, stops: Ints, counts: Ints) -> Ints:
-    """Return positions and lengths of keys, then of values: four rows, a column per header."""
+    """Return positions and lengths of keys, then of values: four rows, a column per header.
+
+    Raise RemoteProtocolError if headers and records do not end together.
+    """
     found = np.empty((4, int(counts.sum())), dtype=np.int64)
     slots = (np.cumsum(counts) - counts)[counts > 0]
     left, pos, stop = (each[counts > 0] for each in (counts, at, stops))

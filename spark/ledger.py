@@ -71,7 +71,10 @@ class Entry:
         )
 
     def taken_over(self, group: str, run: str) -> Self:
-        """Return the entry with `run` as the present run; refuse a run that another replaced."""
+        """Return the entry with `run` as the present run.
+
+        Raise ExactlyOnceError if another replaced it.
+        """
         if run in self.runs[:-1]:
             raise ExactlyOnceError(f"{group}, run {run}: a newer run has taken over")
         runs = self.runs if run in self.runs else (*self.runs, run)[-RUNS_KEPT:]

@@ -52,7 +52,7 @@ class LogEnd(NamedTuple):
 class LogEnds:
     """Measures logs with its own clients, opened on first use.
 
-    Raise ConfigError for a bad setting.
+    Raises ConfigError for a bad setting.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:

@@ -70,7 +70,7 @@ def resolve(bound: Bound, earliest: Offsets, latest: Offsets) -> Offsets:
     """Turn a bound into an offset for every partition there is.
 
     A JSON of offsets must name exactly the partitions that are read: a partition left out would be
-    a silent gap, and an extra one is a typing error.
+    a silent gap, and an extra one is a typing error. Raise OptionError otherwise.
     """
     if bound.at == "earliest":
         return _copy(earliest)
@@ -89,7 +89,7 @@ def resolve(bound: Bound, earliest: Offsets, latest: Offsets) -> Offsets:
 
 
 def check_names_all(option: str, wanted: Offsets, existing: Offsets) -> None:
-    """Refuse offsets that do not name exactly the partitions there are."""
+    """Raise OptionError if offsets do not name exactly the partitions there are."""
     known = {(topic, partition) for topic, by in existing.items() for partition in by}
     named = {(topic, partition) for topic, by in wanted.items() for partition in by}
     if known != named:
@@ -99,7 +99,10 @@ def check_names_all(option: str, wanted: Offsets, existing: Offsets) -> None:
 
 
 def check_not_reversed(starting: Bound, start: Offsets, ending: Bound, end: Offsets) -> None:
-    """Refuse a start after the end; bounds of different kinds show this only when resolved."""
+    """Raise OptionError for a start after the end.
+
+    Bounds of different kinds show this only when they are resolved.
+    """
     for topic, by in sorted(end.items()):
         for partition, last in sorted(by.items()):
             if last < start[topic][partition]:

@@ -58,7 +58,7 @@ def lower_names(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
-    """Refuse unknown names, and suggest the nearest known one."""
+    """Raise OptionError for an unknown name, and suggest the nearest known one."""
     by_lower = {name.lower(): name for name in known}
     for name, value in options.items():
         if name in by_lower or name in _SPARKS_OWN or name.startswith(CLIENT_OWN):
@@ -73,7 +73,10 @@ def check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
 def client_settings(
     options: Mapping[str, str], table: type[ConsumerConfig] | type[ProducerConfig]
 ) -> dict[str, str]:
-    """Return the kafka.* options without their prefix; refuse those that a client would refuse."""
+    """Return the kafka.* options without their prefix.
+
+    Raise OptionError for one that a client would refuse, or that is not the user's to set.
+    """
     for name, value in options.items():
         if name in _OURS_TO_SET:
             raise OptionError(name, value, _OURS_TO_SET[name])
@@ -97,7 +100,7 @@ def client_settings(
 
 
 def json_object(option: str, text: str) -> dict[str, Any]:
-    """Read a JSON object, whose names are topics."""
+    """Read a JSON object, whose names are topics; raise OptionError if it is none."""
     twice: list[str] = []
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -134,7 +137,10 @@ def flag(options: Mapping[str, str], option: str, *, default: bool) -> bool:
 
 
 def whole_number(options: Mapping[str, str], option: str, *, at_least: int) -> int | None:
-    """Read a whole number; None if the option is not given."""
+    """Read a whole number; None if the option is not given.
+
+    Raise OptionError if it is wrong or too small.
+    """
     text = options.get(option.lower())
     if text is None:
         return None
@@ -159,7 +165,10 @@ _UNITS_MS: Final = {
 
 
 def milliseconds(options: Mapping[str, str], option: str, *, default: int) -> int:
-    """Read a time as Spark writes it: 500ms, 30s, 15m, 1h, 2d; a bare number is milliseconds."""
+    """Read a time as Spark writes it: 500ms, 30s, 15m, 1h, 2d; a bare number is milliseconds.
+
+    Raise OptionError for another text.
+    """
     text = options.get(option.lower())
     if text is None:
         return default

@@ -55,7 +55,7 @@ class Plan:
         ]
 
     def check_complete(self) -> None:
-        """Refuse options that name a topic or partition which does not exist."""
+        """Raise OptionError if the options name a topic or partition that does not exist."""
         missing = self.missing()
         if missing:
             option = "assign" if self.options.assigned else "subscribe"
@@ -71,7 +71,7 @@ class Plan:
         return self._resolved(self.options.starting, earliest, self.latest(), lost)
 
     def between(self, lost: Lost) -> tuple[Offsets, Offsets]:
-        """Turn both bounds into offsets."""
+        """Turn both bounds into offsets; raise OptionError if the start is after the end."""
         starting, ending = self.options.starting, self.options.ending
         earliest, latest = self._cluster.earliest(self.partitions), self.latest()
         start = self._resolved(starting, earliest, latest, lost)

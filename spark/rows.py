@@ -89,7 +89,10 @@ class RowWriter:
         self._under_way.append(sent)
 
     def _places(self, batch: pa.RecordBatch, first_row: int) -> list[Place]:
-        """Group a batch's rows by topic and partition."""
+        """Group a batch's rows by topic and partition.
+
+        Raise RowError for a partition that does not exist.
+        """
         topics, codes = _topics(batch, self._topic, first_row)
         partitions = _partitions(batch)
         if partitions is None:
@@ -121,7 +124,10 @@ class RowWriter:
 
 
 def _topics(batch: pa.RecordBatch, topic: str | None, first_row: int) -> tuple[list[str], Ints]:
-    """Return the topics in the batch, and for each row the index of its topic."""
+    """Return the topics in the batch, and for each row the index of its topic.
+
+    Raise RowError for a row without a topic.
+    """
     if topic is not None:
         return [topic], np.zeros(batch.num_rows, dtype=np.int64)
     column = batch.column("topic")

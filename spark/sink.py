@@ -41,7 +41,10 @@ class Written(WriterCommitMessage):
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
-    """Refuse, before any job starts, columns that the sink does not know or cannot write."""
+    """Raise OptionError for columns that the sink does not know or cannot write.
+
+    Spark calls this before any job starts.
+    """
     types = {field.name: field.dataType for field in schema}
     if len(types) < len(schema):
         raise OptionError("columns", ", ".join(schema.names), "a name is there twice")

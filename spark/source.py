@@ -88,7 +88,11 @@ class _Reading:
         return cluster_for(self.options.client, self.options.patience)
 
     def read(self, partition: InputPartition) -> "Iterator[RecordBatch]":
-        """Read one range; end exactly at its end, also across gaps and control records."""
+        """Read one range; end exactly at its end, also across gaps and control records.
+
+        Raise RemoteProtocolError if the broker's bytes are wrong, DataLoss if records are gone and
+        failOnDataLoss is true.
+        """
         assert isinstance(partition, RangePartition)
         wanted = partition.wanted
         schema = to_arrow_schema(self.schema, timezone="UTC")
@@ -145,10 +149,10 @@ class _Reading:
         return first
 
     def _check_is_written(self, raw: RawRecords) -> None:
-        """Refuse a batch beyond the log's end: its base offset, which has no checksum, is wrong.
+        """Raise RemoteProtocolError for a batch beyond the log's end.
 
-        The end that came with the fetch may be older than the batches; only then ask for the end
-        again.
+        Its base offset, which has no checksum, is wrong then. The end that came with the fetch may
+        be older than the batches; only then ask for the end again.
         """
         if raw.next_position <= raw.high_watermark:
             return

@@ -156,7 +156,7 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
 
 
 def check_source(options: Mapping[str, str]) -> None:
-    """Refuse options that neither a batch nor a streaming query could use.
+    """Raise OptionError for options that neither a batch nor a streaming query could use.
 
     Spark does not say which kind of query it will be when the frame is made, long before its job.
     Options that name nothing to read may be a sink's, and are left to the readers.
@@ -179,7 +179,7 @@ def check_source(options: Mapping[str, str]) -> None:
 def parse_columns(options: Mapping[str, str]) -> tuple[str, ...]:
     """Return the columns of the rows: all, or those that the option `columns` names.
 
-    Names of options may be in any case.
+    Names of options may be in any case. Raise OptionError if a name is unknown or there twice.
     """
     options = lower_names(options)
     headers = flag(options, "includeHeaders", default=False)
@@ -331,7 +331,10 @@ def _by_time(options: Mapping[str, str], end: str, *, or_latest: bool) -> Bound 
 
 
 def _check_order(starting: Bound, ending: Bound) -> None:
-    """Refuse two bounds of one kind that contradict each other; others are checked later."""
+    """Raise OptionError for two bounds of one kind that contradict each other.
+
+    Bounds of different kinds are checked later.
+    """
     first, last = starting.at, ending.at
     if isinstance(first, AtTime) and isinstance(last, AtTime):
         first_ms, last_ms = first.times_ms, last.times_ms

@@ -53,7 +53,7 @@ class AbortedIndex:
         return len(self._entries) // ABORTED_ENTRY
 
     def __getitem__(self, at: int) -> AbortedTransaction:
-        """Return the entry at an index from 0 on."""
+        """Return the entry at an index from 0 on; raise IndexError if there is none."""
         if not 0 <= at < len(self):
             raise IndexError(at)
         return AbortedTransaction(*_ENTRY.unpack_from(self._entries, at * ABORTED_ENTRY)[1:])

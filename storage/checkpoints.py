@@ -65,7 +65,7 @@ def _number(text: str) -> int:
 
 
 class OtherVersion(Exception):
-    """The file is of a version that this release does not know."""
+    """Raised if the file is of a version that this release does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class MetaProperties:
     directory_id: bytes
     node_id: int
     cluster_id: str | None
-    """None until the node has joined a cluster."""
+    """The cluster's id; None until the node has joined a cluster."""
 
     def encode(self) -> bytes:
         """Return the contents of the file."""

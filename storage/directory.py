@@ -53,7 +53,7 @@ class StoredLog:
 
     partition: TopicPartition
     topic_id: bytes | None
-    """None if partition.metadata is missing or cannot be read."""
+    """The topic's id; None if partition.metadata is missing or cannot be read."""
 
 
 class LogDirectory:

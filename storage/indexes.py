@@ -51,7 +51,7 @@ class OffsetIndex:
         return self.base_offset + self.offsets[at - 1], self.positions[at - 1]
 
     def position_after(self, offset: int, size: int) -> int:
-        """Return where a batch ends, at or after the end of every batch below `offset`."""
+        """Return the end of a batch, at or after the end of every batch below `offset`."""
         at = bisect_left(self.offsets, max(offset - self.base_offset, 0))
         return self.positions[at] if at < len(self.positions) else size
 

@@ -125,7 +125,10 @@ class LogReader:
                 raise self.damaged(error) from None
 
     def _judged(self, segment: Segment, found: LogSlice, wanted: Wanted) -> LogSlice:
-        """Return the good batches at the front of what was found; CorruptLog if there are none."""
+        """Return the good batches at the front of what was found.
+
+        Raise CorruptLog if there are none.
+        """
         data = found.data
         if not data and wanted.at_least_one:
             return self._judged_empty(segment, found, wanted)

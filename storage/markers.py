@@ -23,8 +23,9 @@ class TransactionMarker:
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
-    """Leader epoch of the coordinator's partition; an older epoch means a coordinator since
-    replaced."""
+    """The leader epoch of the coordinator's partition. A marker with an older epoch is from a
+    coordinator that was replaced since.
+    """
     is_commit: bool
     transaction_version: int = 0
     """With version 2 the epoch is raised for each marker, so that a marker of an equal epoch is

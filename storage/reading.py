@@ -56,7 +56,10 @@ class Wanted(NamedTuple):
 
 
 def read(segment: "Segment", wanted: Wanted) -> LogSlice:
-    """Read whole batches from the one that holds the offset on; Cold if they are not in memory."""
+    """Read whole batches, from the one that holds the offset on.
+
+    Raise Cold if they are not in memory.
+    """
     position = locate(segment, wanted.offset, wait=wanted.wait)
     bound, is_exact = _bound(segment, wanted.up_to)
     want = min(bound - position, max(wanted.max_bytes, HEADER_SIZE))
@@ -127,7 +130,10 @@ async def warm(segment: "Segment", offset: int, max_bytes: int) -> None:
 
 
 def _bound(segment: "Segment", up_to: int) -> tuple[int, bool]:
-    """Return the position where the batches below `up_to` end, or a later one; True if exact."""
+    """Return the position where the batches below `up_to` end, or a later one; True if exact.
+
+    Raise Cold if the indexes must be loaded first.
+    """
     if up_to >= segment.next_offset:
         return segment.size, True
     position = segment.hints.get(up_to)

@@ -14,8 +14,9 @@ from .log_reader import LogReader
 from .reading import PREFIX, SIZE_AND_OFFSET, Cold, LogSlice
 
 MAX_READS = 32
-"""The most reads that one call makes on the event loop: one or two milliseconds. It then raises
-Cold."""
+"""The most reads that one call makes on the event loop: one or two milliseconds. After them the
+call raises Cold.
+"""
 _COUNT = Struct(">i")
 _COUNT_AT = HEADER_SIZE - _COUNT.size
 
@@ -23,8 +24,8 @@ _COUNT_AT = HEADER_SIZE - _COUNT.size
 def read_records(reader: LogReader, offset: int, *, max_bytes: int, up_to: int) -> LogSlice:
     """Read as `reader.read` does, but begin with the first batch that has records.
 
-    If there is no such batch below `up_to`, return the last empty batches read. Raises as `read`
-    does.
+    If there is no such batch below `up_to`, return the last empty batches read. Raise as `read`
+    does, and Cold after MAX_READS reads on the event loop.
     """
     passed = Passed()
     for _ in range(MAX_READS):

@@ -29,8 +29,9 @@ class RecoveryPoints:
         self._prepared: Points = {}
         """The offsets that are being written to a new file, which will replace the old one."""
         self._lies = 0
-        """The number of times that the file was lowered: a write during which it changes begins
-        again."""
+        """The number of times that the file was lowered. A write begins again if this number
+        changes meanwhile.
+        """
         self._writing = asyncio.Lock()
 
     def read(self) -> Points:

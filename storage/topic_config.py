@@ -254,10 +254,7 @@ class TopicConfig:
         return self.message_timestamp_type == "LogAppendTime"
 
     def check(self) -> None:
-        """Refuse settings that contradict each other.
-
-        Raise ConfigError if settings contradict each other or are not valid.
-        """
+        """Raise ConfigError if settings contradict each other."""
         if not self.cleanup_policy:
             raise ConfigError("cleanup.policy", "", "must be delete, compact or both")
         if self.remote_storage_enable:

@@ -84,8 +84,8 @@ async def end_prepared(
     """Commit or abort one prepared transaction alone; this works with any Kafka cluster.
 
     The call may be repeated. Raises ApiError if the transaction was ended in another way, for
-    example by its timeout, or if another producer uses its id; RequestTimedOut after `timeout_ms`
-    (default default_api_timeout_ms).
+    example by its timeout, or if another producer uses its id. Raise RequestTimedOut after
+    `timeout_ms` (default default_api_timeout_ms).
     """
     name, producer_id, epoch = transaction
     request = EndTxnRequest(

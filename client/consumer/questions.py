@@ -19,7 +19,7 @@ DEFAULT_TIMEOUT_MS: Final = 60_000
 async def partitions_for(
     engine: Engine, topic: str, *, timeout_ms: int = DEFAULT_TIMEOUT_MS
 ) -> list[int]:
-    """List a topic's partition numbers; UnknownTopic if it is not found in `timeout_ms`."""
+    """List a topic's partition numbers; raise UnknownTopic if it is not found in `timeout_ms`."""
     engine.check_usable()
     await engine.metadata.wait_for_topics([topic], timeout_ms)
     return sorted(engine.metadata.view.topics[topic].partitions)

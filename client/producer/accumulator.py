@@ -241,7 +241,7 @@ class Accumulator:
         return topic.sticky.turn(candidates, queued, self._dice)
 
     def new_queue(self, topic: TopicQueues, partition: int) -> PartitionQueue:
-        """Make a partition's queue; UnknownTopic if the topic has no such partition."""
+        """Make a partition's queue; raise UnknownTopic if the topic has no such partition."""
         if not 0 <= partition < topic.partition_count:
             has = f"it has {topic.partition_count} partitions"
             raise UnknownTopic(f"{topic.name}-{partition}", has)

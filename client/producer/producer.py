@@ -256,7 +256,7 @@ class Producer(Generic[K, V]):
         return self._engine.transactions.state.can_abort
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction; TransactionMisuse if one is open."""
+        """Begin a transaction; raise TransactionMisuse if one is open."""
         with self._engine.spent.counted(TXN_BEGIN):
             await self._engine.transactions.begin()
 
@@ -292,7 +292,7 @@ class Producer(Generic[K, V]):
     # -- looking
 
     async def partitions_for(self, topic: str, *, refresh: bool = False) -> list[int]:
-        """List a topic's partition numbers; UnknownTopic if it is not found in max_block_ms.
+        """List a topic's partition numbers; raise UnknownTopic if it is not found in max_block_ms.
 
         With `refresh`, ask the brokers even if the topic is known.
         """

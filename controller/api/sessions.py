@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from .session import Session
 
 HELD_BYTES_MAX: Final = 128 << 20
-"""The most bytes in receive buffers of connections that are no broker's: two largest requests."""
+"""The most bytes in receive buffers of connections that are no broker's: room for two requests of
+the largest size.
+"""
 FREE_BYTES: Final = 64 << 10
 """Bytes that each connection may hold uncounted; requests of other controllers are smaller."""
 DESCRIPTORS_KEPT: Final = 128

@@ -48,7 +48,7 @@ class Rules:
     """The settings of the partition's topic and of the cluster."""
 
     min_isr: int
-    """The configured value, which may exceed the number of replicas."""
+    """min.insync.replicas as configured, which may exceed the number of replicas."""
     has_eligible_leaders: bool
     unclean_allowed: bool = False
     leases: LeaderLeases | None = None

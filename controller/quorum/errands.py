@@ -87,7 +87,7 @@ class Errands:
             await peer.close()
 
     def now_ms(self) -> int:
-        """The monotonic time in ms, by which the machine reckons."""
+        """Return the monotonic time in ms, by which the machine reckons."""
         return self._runtime.monotonic_ms()
 
     def spawn(self, coro: Coroutine[Any, Any, None], name: str) -> None:

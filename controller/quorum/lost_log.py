@@ -30,7 +30,7 @@ async def open_metadata_log(
     cluster_id: str | None = None,
     cut_at: int = -1,
 ) -> MetadataLog:
-    """Open the log; CorruptLog if it is damaged and no other voter can have the lost records.
+    """Open the log. Raise CorruptLog if it is damaged and no other voter can have the lost records.
 
     An operator gives up a sole voter's lost records by naming their first offset, `cut_at`.
     """

@@ -57,8 +57,8 @@ class MetadataLog:
     async def open(cls, runtime: Runtime, files: Files, *, cut_at: int = -1) -> "MetadataLog":
         """Open and recover the log in the data directory of `files`, which is locked.
 
-        DamagedLog, with nothing changed, if stable records cannot be read. If the first of them is
-        at `cut_at`, they are cut off instead, because an operator has given them up.
+        Raise DamagedLog, and change nothing, if stable records cannot be read. If the first of them
+        is at `cut_at`, they are cut off instead, because an operator has given them up.
         """
         files.make_directory(directory_in(files))
         opened = cls(runtime, files)
@@ -158,14 +158,17 @@ class MetadataLog:
         return LogEnd(self._epoch_at(self._stable_offset), self._stable_offset)
 
     def _epoch_at(self, offset: int) -> int:
-        """Epoch of the record before `offset`, -1 if there is none."""
+        """Return the epoch of the record before `offset`; -1 if there is no such record."""
         if offset <= self.start_offset:
             snapshot = self.snapshot
             return snapshot.epoch if snapshot is not None else -1
         return self._log.leader_epochs.epoch_for(offset - 1)
 
     def epoch_before(self, offset: int) -> int | None:
-        """Epoch of the record before `offset`; None if the log does not hold that record."""
+        """Return the epoch of the record before `offset`.
+
+        None if the log does not hold that record.
+        """
         epoch = self._log.leader_epochs.epoch_for(offset - 1)
         return epoch if epoch >= 0 and offset > self._log.log_start_offset else None
 

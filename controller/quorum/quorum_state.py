@@ -31,7 +31,7 @@ class QuorumState:
     """The state that a node must keep over a restart."""
 
     cluster_id: str | None
-    """None until the node has learnt it."""
+    """The cluster's id; None until the node has learnt it."""
     epoch: int = 0
     leader_id: int = -1
     voted_id: int = -1
@@ -44,8 +44,8 @@ class QuorumState:
 def read_quorum_state(files: Files, directory: str, cluster_id: str | None) -> QuorumState | None:
     """Return the newest state in the files; a new node's if there are no files.
 
-    Return None if there are files but none can be read: the vote is lost. CorruptLog if they belong
-    to another cluster.
+    Return None if there are files but none can be read: the vote is lost. Raise CorruptLog if they
+    belong to another cluster.
     """
     found: list[QuorumState] = []
     damaged = 0

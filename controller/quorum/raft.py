@@ -288,7 +288,7 @@ class RaftQuorum:
         return self._log.snapshot
 
     async def load(self) -> MetadataImage:
-        """Load the newest snapshot, or an empty image; CorruptLog if it is damaged."""
+        """Load the newest snapshot, or an empty image; raise CorruptLog if it is damaged."""
         return self._log.snapshots.load()
 
     async def read_snapshot(
@@ -358,8 +358,8 @@ async def _recall(
     """Return the saved state; None if it is lost and this node may have voted.
 
     If the log's beginning is lost with its snapshot, the log is emptied, to be fetched anew. Before
-    that the state notes how far it reached, because others counted on it. CorruptLog for a sole
-    voter, which can fetch it from nobody.
+    that the state notes how far it reached, because others counted on it. Raise CorruptLog for a
+    sole voter, which can fetch it from nobody.
     """
     directory, end = metadata_log.directory, metadata_log.end
     state = read_quorum_state(metadata_log.files, directory, cluster_id)

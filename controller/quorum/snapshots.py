@@ -54,7 +54,7 @@ class Snapshots:
             self._files.rename(path, path + DAMAGED)
 
     def load(self) -> MetadataImage:
-        """Load the newest snapshot's image, or an empty one; CorruptLog if it is damaged."""
+        """Load the newest snapshot's image, or an empty one; raise CorruptLog if it is damaged."""
         newest = self.newest
         if newest is None:
             return MetadataImage()

@@ -63,9 +63,10 @@ class StableEnd:
             self._recover("%s is not noted: %s", end, error)
 
     def note_at_once(self, end: LogEnd) -> None:
-        """Do as `note`, but put the note on stable storage before returning, or StorageError.
+        """Do as `note`, but put the note on stable storage before returning.
 
-        Both slots are written, because an older slot would name a later end.
+        Raise StorageError if that fails. Both slots are written, because an older slot would name a
+        later end.
         """
         try:
             self._write(end)

@@ -58,11 +58,11 @@ class Voters:
         return self.majority if self.are_known else len(self.ids)
 
     def key(self, voter_id: int) -> VoterKey:
-        """The voter with its known disk, or with `MIGHT_BE_ANY` if none is known."""
+        """Return the voter with its known disk, or with `MIGHT_BE_ANY` if none is known."""
         return VoterKey(voter_id, self.known.get(voter_id, MIGHT_BE_ANY))
 
     def keys(self) -> tuple[VoterKey, ...]:
-        """The voters whose disk is known."""
+        """Return the voters whose disk is known."""
         return tuple(self.key(each) for each in self.ids if each in self.known)
 
     def is_voter(self, key: VoterKey) -> bool:

@@ -282,7 +282,7 @@ class _Examination:
         )
 
     async def _described(self, listed: TransactionListing) -> TransactionDescription | None:
-        """Describe a transactional id; None if it has expired since it was listed."""
+        """Describe a transactional id; None if it has expired since, or on failure."""
         name = listed.transactional_id
         try:
             async with asyncio.timeout(self._steps.limit_ms / 1000):
@@ -296,7 +296,7 @@ class _Examination:
     # -- controllers
 
     async def _controllers(self, known: Controllers) -> Controllers:
-        """Describe the quorum through a broker, and compare a clock by the answer."""
+        """Describe the quorum through a broker, and compare its leader's clock with ours."""
         before_ms = self._runtime.wall_ms()
         try:
             async with asyncio.timeout(self._steps.limit_ms / 1000):

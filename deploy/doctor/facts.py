@@ -87,7 +87,7 @@ class Broker:
     throttles: tuple[str, ...] = ()
     """The keys of the replication throttle rates that are set on the broker."""
     scrape: Scrape | None = None
-    """None if it serves no metrics, or they could not be read."""
+    """What the broker's metrics tell; None if it serves none, or they could not be read."""
 
     @property
     def is_reachable(self) -> bool:
@@ -103,7 +103,7 @@ class Partition:
     """The replicas, the preferred leader first, without those that are being added."""
     isr: tuple[int, ...]
     leader: int
-    """-1 if there is none."""
+    """The leader's id; -1 if there is none."""
     min_isr: int = 1
     eligible: tuple[int, ...] = ()
     """Replicas out of sync that have every committed record, so that they may lead (KIP-966)."""
@@ -154,7 +154,7 @@ class Controllers:
     """The quorum of controllers."""
 
     quorum: MetadataQuorum | None = None
-    """None if no active controller described it."""
+    """The quorum as its active controller describes it; None if none has described it."""
     why: str = ""
     """The reason why there is no description; empty if none was requested."""
     clock: Clock | None = None

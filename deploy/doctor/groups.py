@@ -22,7 +22,7 @@ REBALANCE_MS: Final = 3_000
 COMMIT_MS: Final = 10_000
 """The least time between the looks if a group lags: twice the default auto.commit.interval.ms."""
 LAGGING_S: Final = 300.0
-"""The age of the first unread record at which a group is looked at again."""
+"""The age of the first unread record, in seconds, at which a group is looked at again."""
 GROUPS_MAX: Final = 500
 """The most groups whose lag is asked for."""
 

@@ -77,7 +77,10 @@ async def probe(
 
 
 async def _denial(connection: KafkaConnection, expected: int) -> str | None:
-    """Return why the broker does not describe the settings of broker `expected`, if so."""
+    """Return why this broker does not describe the settings of broker `expected`.
+
+    None if it does.
+    """
     if not connection.versions.supports(ApiKey.DESCRIBE_CONFIGS):
         return None
     resource = DescribeConfigsResource(

@@ -11,8 +11,9 @@ from .facts import Examined, Partition
 from .findings import Finding, Severity
 
 IMBALANCE: Final = 0.1
-"""A broker that does not lead more than this share of the partitions it should is reported, as
-leader.imbalance.per.broker.percentage has it."""
+"""A broker is reported if others lead more than this share of the partitions that it should lead,
+as with leader.imbalance.per.broker.percentage.
+"""
 NAMED_MAX: Final = 3
 """Partitions that are named in one finding about a broker."""
 

@@ -23,7 +23,10 @@ class Steps:
 
     @property
     def most_ms(self) -> int:
-        """The time for one broker in a question to many, so that the others' answers are kept."""
+        """The milliseconds for one broker in a question to many.
+
+        They are fewer than `limit_ms`, so that the answers of the other brokers are kept.
+        """
         return max(self.limit_ms * 4 // 5, 1)
 
     def skip(self, what: str, why: str, *, is_supported: bool = True) -> None:

@@ -402,7 +402,10 @@ def _write(text: str, output: Path | None) -> None:
 
 
 def _write_all(files: Iterable[tuple[PurePosixPath, str]], output: Path) -> None:
-    """Write files below the directory, and make scripts executable."""
+    """Write files below the directory, and make scripts executable.
+
+    Raise ConfigError if that fails.
+    """
     try:
         for path, text in files:
             (output / path).parent.mkdir(parents=True, exist_ok=True)

@@ -114,7 +114,7 @@ def _parse(role: Role, text: str) -> Iterator[Member]:
 
 
 def _check(members: Iterable[Member]) -> None:
-    """Refuse an id or an address that two daemons have, and ports out of range."""
+    """Raise ConfigError for an id or an address that two daemons have, or a port out of range."""
     seen: dict[object, str] = {}
     for member in members:
         for what in (member.node_id, member.address, member.metrics):

@@ -54,7 +54,10 @@ def targets_in(directory: Path) -> Iterator[Target]:
 
 
 def scrape_config(targets: Iterable[Target], job: str, interval: str, rules: str | None) -> str:
-    """Return a Prometheus configuration file, which loads `rules` if that file is given."""
+    """Return a Prometheus configuration file, which loads `rules` if that file is given.
+
+    Raise ConfigError if two targets have the same address.
+    """
     entries: list[Value] = []
     seen: dict[str, None] = {}
     for target in targets:

@@ -66,7 +66,7 @@ async def read_cluster(admin: Admin) -> tuple[str, Cluster]:
 
 
 async def look(admin: Admin, plan: Plan) -> Progress:
-    """Find out how far a plan is; PlanRefused if it is of another cluster."""
+    """Find out how far a plan is; raise PlanRefused if it was made for another cluster."""
     described = await admin.describe_cluster()
     if described.cluster_id != plan.cluster_id:
         raise PlanRefused(

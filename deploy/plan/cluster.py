@@ -38,7 +38,7 @@ class Partition:
     """The broker ids of the replicas, the preferred leader first."""
     isr: tuple[int, ...]
     leader: int
-    """-1 if there is none."""
+    """The leader's id; -1 if there is none."""
     size_bytes: int = 0
     """The size of the largest of its replicas."""
 

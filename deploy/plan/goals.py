@@ -51,7 +51,10 @@ def balance_leaders(draft: Draft, movable: Iterable[TopicPartition]) -> None:
 
 
 def drain(draft: Draft, leaving: Iterable[int]) -> None:
-    """Take every replica off the brokers that leave."""
+    """Take every replica off the brokers that leave.
+
+    Raise PlanRefused if a partition would be on fewer racks, or if no broker is left for a replica.
+    """
     gone = dict.fromkeys(leaving)
     concerned = [
         where for where, replicas in draft.placed.items() if any(one in gone for one in replicas)

@@ -53,7 +53,7 @@ def with_size(body: bytes) -> bytes:
 def decode_frame(body: Buffer) -> Frame:
     """Decode a frame, given without its size; raise RemoteProtocolError if it is malformed.
 
-    KafkaRequest if the bytes begin like a Kafka client's request.
+    Raise KafkaRequest if the bytes begin like a Kafka client's request.
     """
     if len(body) and body[0] == KAFKA_REQUEST_BEGIN:
         raise KafkaRequest("a Kafka request to a controller: clients need a broker's address")

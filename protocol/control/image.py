@@ -39,10 +39,7 @@ class BrokerRegistration:
         return not self.fenced and not self.in_controlled_shutdown
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """Return the address of the listener of that name.
-
-        None if the broker has no such listener.
-        """
+        """Return the address of the listener of that name; None if the broker has none."""
         return next((each for each in self.endpoints if each.name == listener), None)
 
 
@@ -61,7 +58,9 @@ class PartitionState:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     directories: tuple[bytes, ...] = ()
-    """The directories with the last good copy, if its broker came back without them; else empty."""
+    """The directories of the last good copy, if the copy's broker came back without them; else
+    empty.
+    """
     unclean_epoch: int = -1
     """The newest leader epoch that began with an unclean election, -1 for none. A replica whose log
     ends before that epoch may lose committed records; no other replica may."""

@@ -143,7 +143,10 @@ class RegisterBroker(Request[BrokerRegistered]):
 
 @message(6)
 class HeartbeatAnswer(Answer):
-    """The broker's standing with the controller."""
+    """The answer to a heartbeat.
+
+    It says how the controller sees the broker, and what the broker should do.
+    """
 
     is_caught_up: bool = False
     is_fenced: bool = True
@@ -178,8 +181,8 @@ class SnapshotId:
 class MetadataFetched(Answer):
     """Whole metadata batches from the offset asked for, or the snapshot to load first.
 
-    OFFSET_OUT_OF_RANGE if the reader holds records that this log lacks: it must start again at
-    offset 0.
+    The error is OFFSET_OUT_OF_RANGE if the reader holds records that this log lacks: the reader
+    must start again at offset 0.
     """
 
     high_watermark: Offset = -1

@@ -30,8 +30,8 @@ class CreatableTopic:
 
     name: String
     num_partitions: Int32 = field(default=BROKER_DEFAULT)
-    """The number of partitions; -1 takes the cluster's default, and must stand beside
-    `assignments`."""
+    """The number of partitions; -1 means the cluster's default, and is required with `assignments`.
+    """
     replication_factor: Int16 = field(default=BROKER_DEFAULT)
     assignments: list[CreatableReplicaAssignment] = field(default=[])
     """The brokers of each partition. If the list is empty, the controller chooses them."""

@@ -93,7 +93,7 @@ class FetchRequest:
     min_bytes: Int32
     max_bytes: Int32 = field(default=0x7FFF_FFFF)
     isolation_level: Int8 = field(default=0)
-    """0 to read up to the high watermark, 1 to read up to the last stable offset."""
+    """The bound of the read: 0 for the high watermark, 1 for the last stable offset."""
     session_id: Int32 = field("7+", default=INVALID_SESSION_ID)
     session_epoch: Int32 = field("7+", default=FINAL_SESSION_EPOCH)
     """The number of this request in the session; 0 to begin a session, -1 to use none. Both close

@@ -22,7 +22,8 @@ class ListOffsetsPartition:
     partition_index: Int32
     current_leader_epoch: Int32 = field("4+", default=-1)
     timestamp: Int64
-    """Asks for the first record at or after this time in ms, or for one of the constants above."""
+    """The time in ms at or after which the first record is wanted, or one of the constants above.
+    """
 
 
 @nested

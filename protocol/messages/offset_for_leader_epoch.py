@@ -45,7 +45,9 @@ class EpochEndOffset:
     error_code: Int16 = field(default=0)
     partition: Int32
     leader_epoch: Int32 = field(default=-1)
-    """The epoch found; -1 if the log begins with a later epoch."""
+    """The epoch found; if the log begins with a later one, the epoch asked for; -1 if none is
+    known.
+    """
     end_offset: Int64 = field(default=-1)
 
 

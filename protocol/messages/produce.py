@@ -36,7 +36,8 @@ class ProduceRequest:
 
     transactional_id: String | None = field(default=None)
     acks: Int16
-    """-1 to wait for every in-sync replica, 1 to wait for the leader only, 0 to get no response."""
+    """Whom to wait for: -1 for every in-sync replica, 1 for the leader only, 0 to get no response.
+    """
     timeout_ms: Int32
     """Milliseconds that a request with acks=-1 may wait for the replicas."""
     topic_data: list[TopicProduceData]

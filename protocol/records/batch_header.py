@@ -80,7 +80,7 @@ class BatchHeader:
     )
 
     def __init__(self, buf: Buffer, pos: int = 0) -> None:
-        """Read the header at `pos`; struct.error where fewer than 61 bytes are left."""
+        """Read the header at `pos`; raise struct.error if fewer than 61 bytes are left."""
         (
             self.base_offset,
             self.batch_length,

@@ -16,7 +16,10 @@ COLUMNS_PAY_FROM: Final = 400
 
 
 def _compiled() -> Any:
-    """Import the compiled module, or return None if the codec in Python shall be used."""
+    """Import the compiled module, or return None if the codec in Python shall be used.
+
+    Raise ImportError if the setting is unknown, or names a codec that is missing.
+    """
     if RECORDS == "python":
         return None
     if RECORDS not in ("", "compiled"):

@@ -93,14 +93,20 @@ def locate_at(bodies: Sequence[Any], bases: Sequence[int], counts: Sequence[int]
 
 
 def _check_counts(bodies: Sequence[Any], counts: Sequence[int]) -> None:
-    """Refuse a count of records that cannot be in its body, before memory is allocated for it."""
+    """Raise ValueError if a body cannot hold its count of records.
+
+    The check comes before memory is allocated for them.
+    """
     for body, count in zip(bodies, counts, strict=True):
         if not 0 <= count <= len(body) // MIN_RECORD_BYTES:
             raise ValueError(f"{count} records in {len(body)} bytes")
 
 
 def _fields(bodies: Sequence[Any], counts: Sequence[int]) -> tuple[bytes, Ints]:
-    """Walk the bodies one by one, then read every field of all records at once."""
+    """Walk the bodies one by one, then read every field of all records at once.
+
+    Raise ValueError if a record is malformed.
+    """
     _check_counts(bodies, counts)
     table = new_table(sum(counts))
     walks = [_walk(body, count) for body, count in zip(bodies, counts, strict=True)]
@@ -200,7 +206,10 @@ def _headers(body: bytes, table: Ints) -> Iterator[Any]:
 
 
 def _walk(body: Any, count: int) -> Ints:
-    """Follow the record lengths and return each length's position."""
+    """Follow the record lengths and return each length's position.
+
+    Raise ValueError if they do not fit.
+    """
     positions: list[int] = []
     append = positions.append
     pos, size = 0, len(body)

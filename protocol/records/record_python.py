@@ -48,13 +48,13 @@ class Columns(NamedTuple):
     """The records of one batch as one column for each field."""
 
     offsets: Sequence[int]
-    """A range if the offsets have no gaps."""
+    """The offsets; they are a range if they have no gaps."""
     timestamps: Sequence[int]
     keys: list[bytes | None] | None
-    """None if no record has a key."""
+    """The keys; None if no record has a key."""
     values: list[bytes | None]
     headers: list[Headers] | None
-    """None if no record has headers."""
+    """The headers; None if no record has headers."""
 
 
 class _Table(dict[int, bytes]):
@@ -361,7 +361,7 @@ def dense_range(offsets: list[int]) -> Sequence[int]:
 
 
 def _decode(body: bytes, count: int, base: tuple[int, int, Any]) -> list[tuple[Any, ...]]:
-    """Walk the records.
+    """Walk the records; raise IndexError or ValueError if they are malformed.
 
     Varints of one and two bytes are read inline, because a call for each would double the cost. A
     key or value that runs past the end is noticed at its record's end, where `pos` is then too far.
@@ -436,7 +436,10 @@ def _null(zigzag: int) -> bytes | None:
 
 
 def _continue(body: bytes, pos: int, value: int) -> tuple[int, int]:
-    """Read the rest of a varint of up to 10 bytes whose first is `value`; leave it zigzag-coded."""
+    """Read the rest of a varint of up to 10 bytes whose first is `value`.
+
+    Return the value, still zigzag-coded, and the next position. Raise ValueError if it is too long.
+    """
     byte = body[pos]
     value = value & 0x7F | (byte & 0x7F) << 7
     shift = 14
@@ -497,11 +500,11 @@ def examine(
 ) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
     """Check `count` records that fill `body`, without making an object for any.
 
-    BadRecord unless each record ends where its length says, holds its fields and headers, and has
-    its place in the batch as offset delta. No number but the timestamp may take more than 5 bytes,
-    because Java reads no more. Return the least and the greatest timestamp delta, the places of the
-    records without a key, if keys are needed, and the places of those whose timestamp delta is not
-    within `earliest` and `latest`: up to MOST_NAMED each. Text in headers is not checked.
+    Raise BadRecord unless each record ends where its length says, holds its fields and headers, and
+    has its place in the batch as offset delta. No number but the timestamp may take more than 5
+    bytes, because Java reads no more. Return the least and the greatest timestamp delta, the places
+    of the records without a key, if keys are needed, and the places of those whose timestamp delta
+    is not within `earliest` and `latest`: up to MOST_NAMED each. Text in headers is not checked.
     """
     body = body if type(body) is bytes else bytes(body)
     if not 1 <= count <= len(body) // MIN_RECORD_BYTES:
@@ -546,7 +549,7 @@ def first_at(
 ) -> tuple[int, int] | None:
     """Return both deltas of the first record whose deltas are at least the given ones, or None.
 
-    Records after it are not read. BadRecord if it, or a record before it, is malformed.
+    Records after it are not read. Raise BadRecord if it, or a record before it, is malformed.
     """
     body = body if type(body) is bytes else bytes(body)
     if count > len(body) // MIN_RECORD_BYTES:
@@ -563,7 +566,10 @@ def first_at(
 
 
 def _step_over(body: bytes, pos: int) -> tuple[int, int, bool, int]:
-    """Return a record's timestamp and offset deltas, whether it has a key, and its end."""
+    """Return a record's timestamp and offset deltas, whether it has a key, and its end.
+
+    Raise IndexError or ValueError if the record is malformed.
+    """
     length, pos = _read_short(body, pos)
     end = pos + length
     if length < 1 or end > len(body):

@@ -76,7 +76,10 @@ def kill_leader(cluster: LocalCluster, topic: str) -> int:
 
 
 def kill_under(query: StreamingQuery, cluster: LocalCluster, topic: str) -> tuple[int, int]:
-    """Kill the leader after the first micro-batch; return its id and the batches so far."""
+    """Kill the leader after the first micro-batch; return its id and the batches so far.
+
+    Raise TimeoutError if none ends in FIRST_BATCH_SECONDS.
+    """
     deadline = time.monotonic() + FIRST_BATCH_SECONDS
     while query.isActive and not batches_done(query):
         if time.monotonic() > deadline:

@@ -70,7 +70,10 @@ class Run:
             producer.send_batch(topic, list(records)).result(60)
 
     def records(self, topic: str, *, committed: bool = True) -> list[Record]:
-        """Read a whole topic without Spark; return its records by partition and offset."""
+        """Read a whole topic without Spark; return its records by partition and offset.
+
+        Raise TimeoutError if the records do not arrive in SILENCE_SECONDS.
+        """
         level = "read_committed" if committed else "read_uncommitted"
         settings = {"auto.offset.reset": "earliest", "isolation.level": level}
         found: list[Record] = []

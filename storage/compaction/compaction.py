@@ -347,7 +347,10 @@ class Reader:
         return found
 
     def walk(self, header: BatchHeader, view: memoryview) -> tuple[bytes, list[Slice]]:
-        """Return the batch's records, decompressed, and a slice for each; CorruptLog if damaged."""
+        """Return the batch's records, decompressed, and a slice for each.
+
+        Raise CorruptLog if the batch is damaged.
+        """
         try:
             return walk(view, 0, header)
         except RemoteProtocolError as error:

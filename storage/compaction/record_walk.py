@@ -63,7 +63,8 @@ def walk(buf: Buffer, pos: int, header: BatchHeader) -> tuple[bytes, list[Slice]
 def _slice_at(body: bytes, start: int) -> Slice:
     """Find the slice of one record.
 
-    This runs for every record, so a varint of one byte, the usual size, costs no call.
+    This runs for every record, so a varint of one byte, the usual size, costs no call. Raise
+    ValueError if the record is malformed.
     """
     length, at = read_varint(body, start) if body[start] & 0x81 else (body[start] >> 1, start + 1)
     end = at + length

@@ -138,7 +138,7 @@ BY_ADMIN: Final[dict[str, Perform]] = {
 async def perform(link: Link, name: str, given: Given) -> str:
     """Carry out a change, and return a sentence that states the result.
 
-    BadField if a field cannot be used; any other MinikafkaError if the cluster refuses the change.
+    Raise BadField if a field cannot be used, another MinikafkaError if the cluster refuses.
     """
     if name == "produce":
         return await _produce(link, given)

@@ -118,8 +118,8 @@ class Link:
         """Return the answer of `ask(admin, *args)`, perhaps one that another tab has received.
 
         An answer is used again until it is `age_ms` old, a slow one for longer, and an error for
-        FAILED_MS at most. The first request connects to the cluster: BootstrapError if that takes
-        too long.
+        FAILED_MS at most. The first request connects to the cluster, and raises BootstrapError if
+        that takes too long.
         """
         key, now_ms = (ask, args), self.runtime.monotonic_ms()
         found = self._answers.pop(key, None)

@@ -26,7 +26,10 @@ MOST_SCANS: Final = 8
 
 
 async def show(desk: Desk, request: Request) -> Screen:
-    """Show the form of the search; if the address holds a search, begin to scan."""
+    """Show the form of the search; if the address holds a search, begin to scan.
+
+    Raise NotThere if the cluster has no such topic.
+    """
     topic: str = request.path_params["topic"]
     found = await desk.link.shared(TOPIC_MS, asking.topic, topic)
     if found is None:
@@ -75,7 +78,10 @@ async def _events(desk: Desk, question: Question) -> AsyncGenerator[bytes, None]
 
 
 async def replay(desk: Desk, request: Request) -> Screen:
-    """Show the form that produces a record again, filled with the record at an offset."""
+    """Show the form that produces a record again, filled with the record at an offset.
+
+    Raise NotThere if there is no such record, or if it is too large for a form.
+    """
     topic: str = request.path_params["topic"]
     where = TopicPartition(topic, request.path_params["partition"])
     offset: int = request.path_params["offset"]
@@ -110,7 +116,10 @@ def _check(question: Question) -> None:
 
 
 def _typed(data: bytes | None) -> tuple[str, str]:
-    """Return how a form writes these bytes: the kind of text, and the text."""
+    """Return how a form writes these bytes: the kind of text, and the text.
+
+    Raise NotThere if they are too many.
+    """
     if data is None:
         return "null", ""
     if len(data) > MOST_BYTES:

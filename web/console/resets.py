@@ -88,7 +88,7 @@ def _command(group_id: str, given: Given, *, execute: bool) -> tuple[str, ...]:
 
 
 def _target(desk: Desk, given: Given) -> tuple[Scenario, int, int]:
-    """Parse scenario, amount, and time in ms; ConfigError or BadField if one is wrong."""
+    """Parse scenario, amount, and time in ms; raise ConfigError or BadField if one is wrong."""
     name, text = given.get("scenario", "earliest"), given.get("amount", "").strip()
     if name not in FLAGS:
         raise BadField(f"To: {name[:50]!r} is not among the choices")

@@ -58,7 +58,7 @@ async def brokers(desk: Desk, request: Request) -> Screen:
 
 
 async def broker(desk: Desk, request: Request) -> Screen:
-    """Show one broker."""
+    """Show one broker; raise NotThere if the cluster has none of this id."""
     node_id: int = request.path_params["broker"]
     asked = [node_id for one in await desk.brokers() if one.node_id == node_id]
     sight, found = await asyncio.gather(desk.sight(), log_dirs(desk, asked))
@@ -86,7 +86,7 @@ async def topics(desk: Desk, request: Request) -> Screen:
 
 
 async def topic(desk: Desk, request: Request) -> Screen:
-    """Show one topic with its partitions."""
+    """Show one topic with its partitions; raise NotThere if there is no such topic."""
     name: str = request.path_params["topic"]
     seen = await desk.link.shared(TOPIC_MS, asking.topic_with_bounds, name, MOST_PARTITIONS)
     if seen is None:
@@ -96,7 +96,10 @@ async def topic(desk: Desk, request: Request) -> Screen:
 
 
 async def partition(desk: Desk, request: Request) -> Screen:
-    """Show the state of each replica of a partition, updated while the page is open."""
+    """Show the state of each replica of a partition, updated while the page is open.
+
+    Raise NotThere if there is no such partition.
+    """
     name: str = request.path_params["topic"]
     index: int = request.path_params["partition"]
     where = TopicPartition(name, index)
@@ -119,7 +122,7 @@ async def groups(desk: Desk, request: Request) -> Screen:
 
 
 async def group(desk: Desk, request: Request) -> Screen:
-    """Show one group: partitions, lag, members."""
+    """Show one group: partitions, lag, members. Raise NotThere if there is no such group."""
     group_id: str = request.path_params["group"]
     found, lags = await desk.link.shared(GROUP_MS, asking.group_with_lags, group_id)
     if found is None:
@@ -142,7 +145,10 @@ async def transactions(desk: Desk, request: Request) -> Screen:
 
 
 async def configs(desk: Desk, request: Request) -> Screen:
-    """List the settings of a topic, a broker, or all brokers."""
+    """List the settings of a topic, a broker, or all brokers.
+
+    Raise NotThere if the topic or broker does not exist.
+    """
     asked = request.query_params
     brokers = tuple(one.node_id for one in await desk.brokers())
     owner = asked.get("of", "") or f"broker:{brokers[0] if brokers else ''}"
@@ -162,7 +168,7 @@ async def configs(desk: Desk, request: Request) -> Screen:
 
 
 async def quorum(desk: Desk, request: Request) -> Screen:
-    """Show the controllers."""
+    """Show the controllers; raise NotThere if the cluster does not tell about them."""
     found = await desk.link.shared(SIGHT_MS, asking.quorum)
     if found is None:
         raise NotThere("This cluster does not tell about its controllers.")

@@ -86,7 +86,8 @@ class Run:
     def stream(self, chaos: Chaos, checkpoint: Path) -> dict[int, int]:
         """Run the streaming job to its end; kill and restart the leader while it runs.
 
-        Return the number of rows that each micro-batch wrote.
+        Return the number of rows that each micro-batch wrote. Raise TimeoutError if a micro-batch
+        takes longer than BATCH_SECONDS.
         """
         kill, tell = chaos.kill, self.progress.tell
         airlines, bootstrap = self.dataset.airlines_csv, self.cluster.bootstrap

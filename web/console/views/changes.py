@@ -57,7 +57,10 @@ class Change:
 
 
 def checked(change: Change, given: Given) -> dict[str, str]:
-    """Check the fields of a form and fill in defaults; BadField if a required one is empty."""
+    """Check the fields of a form and fill in defaults.
+
+    Raise BadField if one is missing or wrong.
+    """
     found: dict[str, str] = {}
     for field in change.fields:
         text = given.get(field.name, field.default)
@@ -74,7 +77,7 @@ def checked(change: Change, given: Given) -> dict[str, str]:
 
 
 def number(label: str, text: str, most: int = MOST_OFFSET) -> int:
-    """Parse a whole number; BadField if it is not one, or is above `most`."""
+    """Parse a whole number; raise BadField if it is not one, or is above `most`."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
         raise BadField(f"{label}: {text[:50]!r} is not a whole number")
@@ -85,7 +88,7 @@ def number(label: str, text: str, most: int = MOST_OFFSET) -> int:
 
 
 def pairs(label: str, text: str) -> dict[str, str]:
-    """Parse `key=value` lines; BadField names a line that is not of this form."""
+    """Parse `key=value` lines; raise BadField, which names the line, for any other line."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         key, equals, value = line.partition("=")
@@ -97,7 +100,10 @@ def pairs(label: str, text: str) -> dict[str, str]:
 
 
 def record_bytes(label: str, text: str, form: str) -> bytes | None:
-    """Return the bytes of a key or value that was typed as text or hexadecimal; None for null."""
+    """Return the bytes of a key or value that was typed as text or hexadecimal; None for null.
+
+    Raise BadField if the text is not hexadecimal.
+    """
     if form == "null":
         return None
     if form == "text":

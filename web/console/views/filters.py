@@ -41,7 +41,7 @@ class Clause:
     wanted: Any
 
     def __call__(self, record: Record) -> bool:
-        """True if the record has the field that is compared, and the comparison holds."""
+        """True if the comparison holds. Of a field that the record lacks, only `!=` holds."""
         found = self.read(record)
         if self.operator == "!=":
             return found is MISSING or not _is_equal(found, self.wanted)
@@ -55,7 +55,10 @@ class Clause:
 
 
 def filter_of(text: str) -> Match | None:
-    """Parse a filter; None if it is empty and so matches all. BadFilter if it is not valid."""
+    """Parse a filter; None if it is empty and so matches all.
+
+    Raise BadFilter if it is not valid.
+    """
     text = text.strip()
     if not text:
         return None

@@ -128,10 +128,10 @@ class GroupView:
     group: GroupDescription
     lag: Lag
     rows: tuple[OffsetRow, ...]
-    """At most `MOST_OFFSETS`."""
+    """The partitions with the largest lag, `MOST_OFFSETS` at most."""
     partitions: int
     members: tuple[GroupMember, ...]
-    """At most `MOST_MEMBERS`."""
+    """The first members, `MOST_MEMBERS` at most."""
     member_count: int
     counts_offsets: bool
     """True if brokers do not count records, and lags are differences of offsets."""

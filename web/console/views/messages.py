@@ -33,12 +33,12 @@ class Question:
 
     @property
     def match(self) -> Match | None:
-        """The filter; BadFilter if it is not valid."""
+        """The filter; raise BadFilter if it is not valid."""
         return filter_of(self.filter)
 
     @property
     def offset(self) -> int:
-        """The offset to begin at; BadField if it is not a number."""
+        """The offset to begin at; raise BadField if it is not a number."""
         found = number("Offset", self.at.strip())
         if found < 0:
             raise BadField("Offset: must be 0 or more")
@@ -46,7 +46,7 @@ class Question:
 
     @property
     def time_ms(self) -> int:
-        """The time to begin at, ms since the epoch; BadField if it is not a time."""
+        """The time to begin at, ms since the epoch; raise BadField if it is no time."""
         text = self.at.strip()
         if text.isascii() and text.isdigit():
             return number("Time", text)
@@ -72,7 +72,10 @@ class Question:
 
 
 def question_of(topic: str, asked: Mapping[str, str]) -> Question:
-    """Parse a search; BadField if a part is wrong. Offset, time and filter are parsed when used."""
+    """Parse a search; raise BadField if a part is wrong.
+
+    Offset, time and filter are parsed when they are used.
+    """
     begin, form = asked.get("from", "newest"), asked.get("as", "auto")
     partition, limit = asked.get("partition", ""), asked.get("limit", "50")
     if begin not in FROM or form not in FORMS:

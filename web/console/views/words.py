@@ -69,7 +69,7 @@ def plural(count: int, noun: str, several: str = "") -> str:
 
 
 def listed(names: object, most: int = 5) -> str:
-    """Join the first few names with commas."""
+    """Join the first few names with commas, and say how many more there are."""
     every = [str(each) for each in names] if isinstance(names, list | tuple) else [str(names)]
     rest = len(every) - most
     return ", ".join(every[:most]) + (f" and {rest} more" if rest > 0 else "")
