@@ -87,7 +87,7 @@ class Broker:
     throttles: tuple[str, ...] = ()
     """The keys of the replication throttle rates that are set on the broker."""
     scrape: Scrape | None = None
-    """What the broker's metrics tell; None if it serves none, or they could not be read."""
+    """The facts from the broker's metrics; None if it serves none, or they could not be read."""
 
     @property
     def is_reachable(self) -> bool:

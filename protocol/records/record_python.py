@@ -436,10 +436,7 @@ def _null(zigzag: int) -> bytes | None:
 
 
 def _continue(body: bytes, pos: int, value: int) -> tuple[int, int]:
-    """Read the rest of a varint of up to 10 bytes whose first is `value`.
-
-    Return the value, still zigzag-coded, and the next position. Raise ValueError if it is too long.
-    """
+    """Read the rest of a varint of up to 10 bytes whose first is `value`; leave it zigzag-coded."""
     byte = body[pos]
     value = value & 0x7F | (byte & 0x7F) << 7
     shift = 14
@@ -566,10 +563,7 @@ def first_at(
 
 
 def _step_over(body: bytes, pos: int) -> tuple[int, int, bool, int]:
-    """Return a record's timestamp and offset deltas, whether it has a key, and its end.
-
-    Raise IndexError or ValueError if the record is malformed.
-    """
+    """Return a record's timestamp and offset deltas, whether it has a key, and its end."""
     length, pos = _read_short(body, pos)
     end = pos + length
     if length < 1 or end > len(body):
