@@ -87,7 +87,7 @@ class Daemon:
         self.service = None
 
     def terminate(self) -> None:
-        """SIGTERM."""
+        """Ask the daemon to stop, as SIGTERM does."""
         if self.alive and self._stop is not None:
             self._stop.request(0, "SIGTERM")
 
@@ -149,7 +149,7 @@ class Cluster:
 
     @property
     def controller(self) -> Daemon:
-        """Return the first controller."""
+        """The first controller."""
         return self.controllers[FIRST_CONTROLLER_ID]
 
     def _daemon_of(self, process: Process) -> Daemon | None:
@@ -172,7 +172,10 @@ class Cluster:
     async def wait_until(
         self, condition: Callable[[], bool], what: str | Callable[[], object], seconds: float
     ) -> None:
-        """Poll a condition of the whole world; Violation if it does not become true in time."""
+        """Poll a condition of the whole world.
+
+        Report a violation if it does not become true in time.
+        """
         deadline = self.world.now() + seconds
         while not condition():
             if self.world.now() > deadline:

@@ -43,7 +43,7 @@ class Write:
     number: int
     is_tombstone: bool
     offset: int | None = None
-    """Once acknowledged."""
+    """The record's offset once it is acknowledged; None before."""
 
     @property
     def value(self) -> bytes | None:
@@ -56,7 +56,7 @@ class StateHistory:
 
     writes: list[Write] = field(default_factory=list)
     final: list[tuple[int, bytes, bytes | None]] = field(default_factory=list)
-    """Offset, key, value."""
+    """The offset, the key and the value of each record."""
 
     def check(self) -> list[str]:
         """Return every contradiction as a sentence."""

@@ -178,7 +178,7 @@ class Coverage:
         self.counts = {f"{kind} {name}": 0 for kind, names in CELLS.items() for name in names}
 
     def note(self, kind: str, name: str, times: int = 1) -> None:
-        """Add to a counter; KeyError for one that is not named above."""
+        """Add to a counter; raise KeyError for one that is not named above."""
         key = f"{kind} {name}"
         self.counts[key] += times  # A misspelt name is a KeyError, not a new cell.
 
@@ -200,11 +200,11 @@ class Coverage:
 
     @property
     def missing(self) -> list[str]:
-        """Return the names of events that never happened."""
+        """The names of the events that never happened."""
         return [key for key, count in self.counts.items() if not count]
 
     def table(self, columns: int = 3) -> Iterator[str]:
-        """Lines of `count name`, by kind."""
+        """Yield the counts as lines of `count name`, grouped by kind."""
         for kind, names in CELLS.items():
             yield f"{kind}s:"
             cells = [f"{self.counts[f'{kind} {name}']:>9} {name:<27}" for name in names]

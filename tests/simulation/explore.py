@@ -128,7 +128,7 @@ class Summary:
 
     @property
     def shortcomings(self) -> list[str]:
-        """Return the reasons why the runs prove less than so many should; none for few runs."""
+        """The reasons why the runs prove less than so many should; none for few runs."""
         if len(self.reports) < ENOUGH_RUNS:
             return []
         short = [f"never happened: {cell}" for cell in self.coverage.missing]

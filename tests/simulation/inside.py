@@ -31,7 +31,7 @@ NOTHING: Mapping[TopicIdPartition, Partition] = {}
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Context manager in which each process knows, from its start, the daemon that it runs."""
+    """Let each process know the daemon that it runs, from its start, while the block runs."""
 
     def watching(cls: Any, attribute: str) -> Any:
         construct = cls.__init__
@@ -128,7 +128,7 @@ def collectors_of(service: Broker | ControllerServer) -> tuple[Collector, ...]:
 
 
 def partitions_of(process: Process) -> Mapping[TopicIdPartition, Partition]:
-    """The replicas of a broker process."""
+    """Return the replicas of a broker process."""
     partitions = process.partitions
     return NOTHING if partitions is None else partitions._partitions
 

@@ -62,7 +62,7 @@ def collected(directory: str) -> list[ModuleLines]:
 
 @contextmanager
 def noted(directory: str, seed: int) -> Iterator[None]:
-    """Context manager that notes the lines that run, in the directory, under this seed."""
+    """Note the lines that run in this block, in the directory, under this seed."""
     collector = _collector(directory, f".coverage.seed-{seed}")
     collector.start()
     try:

@@ -77,7 +77,7 @@ class Promises:
 
     @property
     def has_elr(self) -> bool:
-        """Return whether the cluster has eligible leader replicas."""
+        """True if the cluster has eligible leader replicas."""
         image = self.invariants.image
         return image is not None and image.features.get(ELR_FEATURE, 0) > 0
 

@@ -18,7 +18,7 @@ class RawBatch(NamedTuple):
     next_offset: int
     leader_epoch: int
     checksum: int
-    """Over every byte of the batch."""
+    """The checksum of every byte of the batch."""
     attributes: int = 0
     producer_id: int = -1
     max_timestamp: int = -1
@@ -105,7 +105,7 @@ class LogCursor:
 
     @property
     def begins_at(self) -> int:
-        """Return the base offset of the first segment; 0 if there is none."""
+        """The base offset of the first segment; 0 if there is none."""
         return min(self._segments(), default=0)
 
     def up_to(self, end: int) -> Iterator[RawBatch]:

@@ -91,7 +91,7 @@ class Refused:
 
     @property
     def alive(self) -> bool:
-        """Return whether stories are to go on."""
+        """True if stories are to go on."""
         return self.process is not None and self.process.alive
 
     async def _run(self, runtime: SimRuntime) -> None:

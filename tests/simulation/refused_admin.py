@@ -52,7 +52,7 @@ from .refusals import TOPIC as MINE
 from .refusals import Due, Refused, Story
 
 NOBODY = 77
-"""No broker has this id."""
+"""An id that no broker has."""
 NONE = ErrorCode.NONE
 INVALID = ErrorCode.INVALID_REQUEST
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -64,7 +64,10 @@ VERSION = ErrorCode.INVALID_UPDATE_VERSION
 
 
 async def topics(refused: Refused) -> None:
-    """Bad CreateTopics that only validate, and bad DeleteTopics and CreatePartitions."""
+    """Send bad requests about topics, and check the errors.
+
+    CreateTopics only validates; there are DeleteTopics and CreatePartitions too.
+    """
     asked: list[tuple[CreatableTopic, Due]] = [
         (_topic(MINE), ErrorCode.TOPIC_ALREADY_EXISTS),
         (_topic(MINE.replace(".", "_")), NAME),
@@ -137,7 +140,10 @@ def _deleted(topic: DeleteTopicState) -> object:
 
 
 async def settings(refused: Refused) -> None:
-    """Bad IncrementalAlterConfigs and AlterConfigs; the latter resets keys not named."""
+    """Send bad IncrementalAlterConfigs and AlterConfigs.
+
+    The latter resets keys that it does not name.
+    """
     change, op = AlterableConfig, ConfigOperation
     size, policy = "segment.bytes", "cleanup.policy"
     min_isr = "min.insync.replicas"
@@ -181,7 +187,10 @@ def _changed(resource: tuple[int, str], *changes: AlterableConfig) -> object:
 
 
 async def moves(refused: Refused) -> None:
-    """AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders."""
+    """Send AlterPartitionReassignments, ListPartitionReassignments and ElectLeaders.
+
+    Most of these requests are bad.
+    """
     needless = ErrorCode.ELECTION_NOT_NEEDED
     preferred = (NONE, needless, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
     unclean = (NONE, needless, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
@@ -227,7 +236,7 @@ def _elected(kind: int, indexes: list[int]) -> object:
 
 
 async def features(refused: Refused) -> None:
-    """UpdateFeatures that change nothing, and the removal of an unknown broker."""
+    """Send UpdateFeatures that change nothing, and ask for the removal of an unknown broker."""
     up, down = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE
     version = refused.transaction_version
     same = FeatureUpdateKey(feature=TRANSACTION_VERSION, max_version_level=version)

@@ -12,7 +12,7 @@ from .inside import voter_key
 from .refusals import TOPIC, Due, Refused, Story, Unsaid
 
 NOBODY = 77
-"""No node has this id."""
+"""An id that no node has."""
 ELSEWHERE = b"another-disk-id."
 LATE = 1 << 30
 """An epoch higher than any that elections can have reached."""
@@ -26,7 +26,7 @@ MOVED_ON = (OLD, ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.STALE_BROKER_EPOCH)
 
 
 async def quorum(refused: Refused) -> None:
-    """Votes and epochs with a wrong cluster, voter, disk or epoch."""
+    """Send votes and epochs with a wrong cluster, voter, disk or epoch."""
     asked = refused.rng.choice(list(refused.cluster.controllers))
     other = FIRST_CONTROLLER_ID + (asked - FIRST_CONTROLLER_ID + 1) % len(
         refused.cluster.controllers
@@ -67,7 +67,7 @@ async def quorum(refused: Refused) -> None:
 
 
 async def brokers(refused: Refused) -> None:
-    """Brokers that cannot register, and requests of brokers that have not registered."""
+    """Register brokers that cannot be registered, and send requests of unregistered ones."""
     active = await refused.active_controller()
     hello = refused.hello(NOBODY, m.ROLE_BROKER)
     place = m.Endpoint("PLAINTEXT", "broker-77", 9092)
@@ -95,7 +95,7 @@ async def brokers(refused: Refused) -> None:
 
 
 async def proposals(refused: Refused) -> None:
-    """ISR changes that the leader of a partition may not make."""
+    """Propose ISR changes that the leader of a partition may not make."""
     active = await refused.active_controller()
     image = _image(refused)
     topic = image.topic(TOPIC)

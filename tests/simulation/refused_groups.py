@@ -155,7 +155,7 @@ class Group:
 
 
 async def unknown(refused: Refused) -> None:
-    """Requests to an unknown group, of which only a commit without a member succeeds."""
+    """Send requests to an unknown group, of which only a commit without a member succeeds."""
     group = await Group.fresh(refused)
     gone = ErrorCode.GROUP_ID_NOT_FOUND
     await group.delete(gone)
@@ -178,7 +178,7 @@ async def unknown(refused: Refused) -> None:
 
 
 async def members(refused: Refused) -> None:
-    """Requests to a group of one member, with wrong members and generations."""
+    """Send requests to a group of one member, with wrong members and generations."""
     group = await Group.fresh(refused)
     given = (await group.join(ErrorCode.MEMBER_ID_REQUIRED)).member_id
     await group.join(UNKNOWN, given, "static")
@@ -216,7 +216,7 @@ async def members(refused: Refused) -> None:
 
 
 async def static(refused: Refused) -> None:
-    """A static member that joins a second time, and so fences the first."""
+    """Let a static member join a second time, which fences the first."""
     group = await Group.fresh(refused)
     first = await group.join(NONE, instance="one")
     await group.sync(NONE, first.member_id, first.generation_id)
@@ -249,7 +249,7 @@ async def _given_up(joining: list["asyncio.Task[Any]"]) -> None:
 
 
 async def full(refused: Refused) -> None:
-    """More members than a group may have, of which some are refused."""
+    """Let more members join than a group may have; some of them must be refused."""
     group = await Group.fresh(refused)
     full_or_in = (NONE, ErrorCode.GROUP_MAX_SIZE_REACHED)
     joining = [
@@ -269,7 +269,7 @@ async def full(refused: Refused) -> None:
 
 
 async def forgotten(refused: Refused) -> None:
-    """A group whose only offset is kept for a millisecond, and which is gone soon after."""
+    """Commit an offset that is kept for a millisecond; the group must be gone soon after."""
     group = await Group.fresh(refused)
     await group.commit(NONE, version=RETENTION_VERSION, retention_ms=1)
     await asyncio.sleep(LOOKED_FOR_S)
@@ -278,7 +278,7 @@ async def forgotten(refused: Refused) -> None:
 
 
 async def of_a_topic(refused: Refused) -> None:
-    """Offsets of a deleted topic, which are deleted with it."""
+    """Commit an offset of a topic, and delete the topic; the offset must go with it."""
     group = await Group.fresh(refused)
     name = refused.fresh("refused-mortal")
     shape = replace(refused.topic, name=name)

@@ -34,7 +34,7 @@ SPECIAL_TIMES = (-1, -2, -3, -4, -5, 0, 1 << 50)
 
 
 async def sessions(refused: Refused) -> None:
-    """A fetch session that is opened, misused, emptied, and used once more."""
+    """Open a fetch session, misuse it, empty it, and use it once more."""
     broker, _, topic_id = await refused.leader()
     fine = ErrorCode.NONE
 
@@ -84,7 +84,10 @@ def _wanted(topic_id: bytes, epoch: int = -1, offset: int = 0, fetched: int = -1
 
 
 async def reads(refused: Refused) -> None:
-    """Fetch, ListOffsets, OffsetsForLeaderEpoch and DeleteRecords of offsets that do not exist."""
+    """Send Fetch, ListOffsets, OffsetForLeaderEpoch and DeleteRecords.
+
+    Their offsets or epochs do not exist.
+    """
     broker, epoch, topic_id = await refused.leader()
     stale = ErrorCode.FENCED_LEADER_EPOCH
     newer = ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -116,7 +116,7 @@ class Producing:
 
 
 async def producers(refused: Refused) -> None:
-    """Wrong producer ids and epochs, and ends of transactions that are not open."""
+    """Send wrong producer ids and epochs, and end transactions that are not open."""
     producing = await Producing.fresh(refused)
     unheard = DescribeTransactionsRequest(transactional_ids=[producing.name])
     await producing.due(unheard, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
@@ -161,7 +161,7 @@ async def producers(refused: Refused) -> None:
 
 
 async def offsets(refused: Refused) -> None:
-    """A group that is deleted while a transaction is about to commit its offsets."""
+    """Delete a group while a transaction is about to commit its offsets."""
     producing = await Producing.fresh(refused)
     group = refused.fresh("refused-offsets")
     await producing.begin()
@@ -188,7 +188,11 @@ async def offsets(refused: Refused) -> None:
 
 
 async def commit_groups(refused: Refused) -> None:
-    """Runs that were replaced, batches that are recorded already, transactions of another group."""
+    """Send bad requests about commit groups.
+
+    They come from runs that were replaced, are about recorded batches, or name transactions of
+    another group.
+    """
     group = refused.fresh("refused-sink")
     broker = await refused.coordinator(group, CoordinatorType.TRANSACTION)
 

@@ -40,7 +40,7 @@ class Rot:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the file is gone, shorter, or right again."""
+        """True if the file is gone, shorter, or right again."""
         is_there = self.disk.find(self.path) is self.node and self.position < len(self.node.cache)
         return not is_there or self.node.cache[self.position] == self.byte
 
@@ -53,7 +53,7 @@ class Rot:
 
     @property
     def may_come_back(self) -> bool:
-        """Return whether a power loss may bring the wrong byte back: the repair is not stable."""
+        """True if a power loss may bring the wrong byte back: the repair is not stable."""
         directory, stable = self.disk.find(self.path.rpartition("/")[0]), self.node.stable
         if not isinstance(directory, DirectoryNode):
             return False

@@ -138,7 +138,7 @@ class Shape:
 
     @property
     def all_group(self) -> bool:
-        """Return whether every topic survives a power loss of all machines."""
+        """True if every topic survives a power loss of all machines."""
         return all(topic.group for topic in self.topics)
 
 

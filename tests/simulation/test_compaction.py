@@ -29,7 +29,7 @@ BATCH_BY_BATCH = (1, 2, 3, 4, 11, 12)
 
 
 async def contents(stage: Stage, broker: int) -> dict[bytes, tuple[int, bytes | None]]:
-    """Offset and value of the newest record of each key, as one replica has it."""
+    """Return offset and value of the newest record of each key, as one replica has it."""
     found: dict[bytes, tuple[int, bytes | None]] = {}
     partition = stage.partition(broker, "t")
     offset = partition.log_start_offset

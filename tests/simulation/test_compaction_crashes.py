@@ -47,20 +47,20 @@ def fold(entries: list[Entry]) -> dict[bytes, tuple[int, bytes]]:
 
 
 class Compacted:
-    """One disk, one compacted log, many lives."""
+    """One disk with one compacted log, which is opened again and again."""
 
     def __init__(self, seed: int) -> None:
         self.world = World(seed)
         self.host = self.world.add_host("machine")
         self.rng = self.world.rng("test")
         self.entries: list[Entry] = []
-        """All that was appended and not cut."""
+        """All records that were appended and not cut."""
         self.in_flight: list[Entry] = []
         self.versions: list[list[Entry]] = []
-        """What the log was before cuts that may come undone."""
+        """The log's records before each cut that may come undone."""
         self.stable_end = 0
         self.allowed = 0
-        """No round was allowed to touch anything from here on."""
+        """The offset from which on no round was allowed to touch anything."""
         self.rounds = 0
         self.dropped = 0
         self.epoch = 0
@@ -166,7 +166,10 @@ class Compacted:
             self.versions.clear()
 
     async def truncate(self, log: Log) -> None:
-        """As a follower does: never below what is committed, and only that was compacted."""
+        """Truncate as a follower does, never below what is committed.
+
+        Only committed records have been compacted.
+        """
         starts = [entry.offset for entry in self.entries if entry.offset >= self.allowed]
         if not starts:
             return
@@ -261,7 +264,7 @@ class Compacted:
 
 
 def test_a_compacted_log_survives_crashes() -> None:
-    """That rounds end, and drop something, is part of the test."""
+    """Besides survival, check that rounds end and drop records."""
     rounds = dropped = 0
     for seed in SEEDS:
         rounds, dropped = (a + b for a, b in zip((rounds, dropped), play(seed), strict=True))

@@ -4,7 +4,10 @@ from .compaction_workload import ABORTED, StateHistory, Write
 
 
 def written() -> StateHistory:
-    """a: 0, 2; b: 1, none (3). All acknowledged at the offset of their number."""
+    """Return a history in which a has the values 0 and 2, and b the value 1 and a tombstone (3).
+
+    All writes are acknowledged at the offset of their number.
+    """
     writes = [
         Write(key, number, number == 3, number) for number, key in enumerate((b"a", b"b") * 2)
     ]

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def digests_under_hash_seeds(module: str, *arguments: str) -> list[str]:
-    """The last word printed by `python -m module arguments` under several hash seeds."""
+    """Return the last word that `python -m module arguments` prints, for several hash seeds."""
     digests = []
     for hash_seed in ("0", "1"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}

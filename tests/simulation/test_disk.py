@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 class Machine:
-    """One host on which one process after another runs."""
+    """One host, on which one process runs after another."""
 
     def __init__(self, seed: int = 1) -> None:
         self.world = World(seed)

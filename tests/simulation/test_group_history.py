@@ -1,4 +1,4 @@
-"""The judge of groups finds what it is there to find."""
+"""The checker of group histories finds each fault that it should find."""
 
 from .group_history import GroupHistory
 

@@ -51,7 +51,7 @@ class Collector(asyncio.BufferedProtocol):
 
 
 class Pair:
-    """A server and a client process, and what they hold in common."""
+    """A server process and a client process, with the values that both use."""
 
     def __init__(self, seed: int = 1) -> None:
         self.world = World(seed)

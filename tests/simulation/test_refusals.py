@@ -1,4 +1,4 @@
-"""Who asks for what cannot be: a wrong answer is a finding, no answer is none."""
+"""The client of bad requests: a wrong answer is a violation, no answer is none."""
 
 import pytest
 
@@ -16,7 +16,7 @@ SEED = next(seed for seed in range(100) if scenario.shape_of(seed).refuses)
 
 
 async def expects_too_much(refused: Refused) -> None:
-    """Deleting what is not there is no success."""
+    """Expect success from the deletion of a topic that does not exist, which is wrong."""
     topics = [DeleteTopicState(name="no-such-topic")]
     request = DeleteTopicsRequest(topics=topics, timeout_ms=2000)
     await refused.due(refused.somebody(), request, ErrorCode.NONE)

@@ -1,4 +1,4 @@
-"""The whole cluster in one process, from one seed: eight of them, and twice the same."""
+"""The whole cluster in one process: eight seeds hold all invariants, and equal seeds run alike."""
 
 import pytest
 

@@ -61,7 +61,7 @@ async def test_an_admin_and_requests_of_ones_own(stage: Stage) -> None:
 
 
 def take_the_high_watermark_back(stage: Stage) -> None:
-    """The leader's process does it."""
+    """Set the leader's high watermark back to 0, in the leader's process."""
     leader = stage.state("t").leader
     process = stage.daemon(leader).process
     assert process is not None

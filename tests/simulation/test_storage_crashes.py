@@ -32,11 +32,11 @@ class Model:
     def __init__(self) -> None:
         self.batches: list[bytes] = []
         self.in_flight: list[bytes] = []
-        """Handed to an append that has not returned."""
+        """The batches of an append that has not returned."""
         self.stable_count = 0
-        """So many batches survive anything."""
+        """The number of batches that survive anything."""
         self.versions: list[list[bytes]] = []
-        """What the log was before cuts: flushing makes appends stable, a cut may come undone."""
+        """The batches before each cut, because a cut may come undone until the next flush."""
         self.epoch = 0
         self.sequence = 0
 
@@ -49,7 +49,7 @@ class Model:
 
 
 class FailOnce:
-    """A disk of which one sync fails, after some that do not."""
+    """A hook that lets one sync of a disk fail, after `spared` syncs that succeed."""
 
     def __init__(self, spared: int, disk: Disk) -> None:
         self.spared = spared
@@ -64,7 +64,7 @@ class FailOnce:
 
 
 class Tortured:
-    """One disk, one log, many lives."""
+    """One disk with one log, which is opened again and again."""
 
     def __init__(self, seed: int) -> None:
         self.world = World(seed)
@@ -72,7 +72,7 @@ class Tortured:
         self.rng = self.world.rng("test")
         self.model = Model()
         self.may_have_lost = False
-        """The power failed since the log was last looked at."""
+        """True if the power failed since the log was last compared."""
         self.config = from_mapping(
             TopicConfig,
             {
@@ -192,7 +192,10 @@ class Tortured:
             model.epoch += 1  # Offsets are given out anew only by a new leader.
 
     async def compare(self, log: Log) -> None:
-        """After a start: a prefix of what may be there, and no less than what must be."""
+        """Check a log after a start: it is a prefix of what was appended.
+
+        All that must survive is in it.
+        """
         model = self.model
         found = await self.contents(log)
         possible = [model.batches + model.in_flight]

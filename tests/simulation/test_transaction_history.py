@@ -1,4 +1,4 @@
-"""The judge of transactions finds what it is there to find."""
+"""The checker of transaction histories finds each fault that it should find."""
 
 from minikafka.protocol.errors import ErrorCode
 
@@ -8,7 +8,7 @@ PLACE, OTHER = (LEDGER, 0), (LEDGER, 1)
 
 
 def one(outcome: Outcome, *visible: bytes) -> list[str]:
-    """A transaction of two records, of which these are seen in the end."""
+    """Check a transaction of two records, of which these are visible in the end."""
     history = TransactionHistory()
     transaction = history.begin("p:1")
     transaction.records = [(PLACE, b"p:1:0"), (OTHER, b"p:1:1")]
@@ -53,7 +53,7 @@ def test_what_nobody_wrote_and_what_is_there_twice() -> None:
 
 
 def two(*values: bytes) -> TransactionHistory:
-    """Two committed transactions of one record each, seen in this order."""
+    """Return a history of two committed transactions of one record each, visible in this order."""
     history = TransactionHistory()
     for number in (1, 2):
         transaction = history.begin(f"p:{number}")
@@ -90,7 +90,7 @@ def test_a_pipe_writes_each_record_once() -> None:
 
 
 def batches(recorded: int, *visible: bytes) -> list[str]:
-    """Two attempts at batch 0, one at batch 1, none of which knows how it ended."""
+    """Check two attempts at batch 0 and one at batch 1, all with an unknown outcome."""
     history = TransactionHistory()
     for batch, name in ((0, "d-0-1"), (0, "d-0-2"), (1, "d-1-3")):
         attempt = history.begin_batch(batch, name)

@@ -13,7 +13,7 @@ from .world import SimRuntime, World
 
 
 async def serve(runtime: SimRuntime) -> None:
-    """Echo lines, take datagrams, write both to a file that is synced now and then."""
+    """Echo lines, receive datagrams, and write both to a file that is synced now and then."""
     file = runtime.fs.open("/log", create=True)
     end = file.size()
 

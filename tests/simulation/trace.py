@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable
 
 _NOTE = struct.Struct("<qqqd")
-"""Number of the event, two values, the time."""
+"""The number of the event, two values, and the time."""
 
 
 class Trace:

@@ -45,7 +45,7 @@ class Ledger:
 
     @property
     def decided(self) -> int:
-        """Return the offset below which all transactions are decided by committed markers."""
+        """The offset below which all transactions are decided by committed markers."""
         return min(self.open.values(), default=self.end)
 
     @property

@@ -226,7 +226,7 @@ def _noted_end(daemon: Daemon) -> LogEnd:
 
 
 def _metadata_batches(daemon: Daemon, end: int) -> list[tuple[str, int, int]]:
-    """Yield the file, position and size of each batch below `end`."""
+    """Return the file, position and size of each batch below `end`."""
     directory = _metadata(daemon)
     return [
         (f"{directory}/{name}", position, header.size)

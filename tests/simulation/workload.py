@@ -61,12 +61,12 @@ class Workload:
 
     @property
     def lasting(self) -> list[TopicShape]:
-        """Return the topics that exist from the beginning to the end of the run."""
+        """The topics that exist from the beginning to the end of the run."""
         return [topic for topic in self.shape.topics if not topic.mortal and not topic.ledger]
 
     @property
     def ledgers(self) -> list[TopicShape]:
-        """Return the topics of transactions."""
+        """The topics that only transactions write to."""
         return [topic for topic in self.shape.topics if topic.ledger]
 
     async def in_process(self, name: str, body: Any) -> Any:

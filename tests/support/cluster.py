@@ -85,7 +85,7 @@ class Daemon:
         return self.process.pid
 
     def log(self) -> str:
-        """Everything that the daemon has logged, over all its starts."""
+        """Return everything that the daemon has logged, over all its starts."""
         return self.log_path.read_text() if self.log_path.exists() else ""
 
     def properties(self) -> dict[str, str]:
@@ -128,7 +128,7 @@ class Daemon:
         return self
 
     def wait_until_ready(self, within_s: float = READY_WITHIN_S) -> "Daemon":
-        """Wait for the line on --ready-fd; NotReady with the log if it does not come."""
+        """Wait for the line on --ready-fd; raise NotReady, with the log, if it does not come."""
         line, deadline = b"", time.monotonic() + within_s
         try:
             while not line.endswith(b"\n"):
@@ -172,7 +172,10 @@ class Daemon:
         return self.start()
 
     def wait(self, within_s: float = STOP_WITHIN_S) -> int:
-        """Wait for the end; return the exit code, or minus the signal that killed the process."""
+        """Wait for the end; return the exit code, or minus the signal that killed the process.
+
+        Raise NotReady after `within_s`, and kill the process.
+        """
         assert self.process is not None
         try:
             return self.process.wait(within_s)
@@ -289,7 +292,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def running_cluster(directory: Path, **options: Any) -> Iterator[Cluster]:
-    """Context manager of a cluster that is ready."""
+    """Start a cluster, yield it once it is ready, and destroy it at the end of the block."""
     with Cluster(directory, **options) as cluster:
         yield cluster.start()
 
@@ -297,7 +300,10 @@ def running_cluster(directory: Path, **options: Any) -> Iterator[Cluster]:
 def wait_until(
     probe: Callable[[], T | None], *, within_s: float = 20.0, every_s: float = 0.05
 ) -> T:
-    """Call `probe` until its result is true: for state whose changes send no event."""
+    """Call `probe` until its result is true: for state whose changes send no event.
+
+    Raise AssertionError after `within_s`.
+    """
     deadline = time.monotonic() + within_s
     while True:
         found = probe()
@@ -310,7 +316,8 @@ def wait_until(
 def free_ports(count: int) -> list[int]:
     """Return unused ports below the range from which the system picks for clients.
 
-    So a daemon keeps its port over restarts: no process gets it by asking for any port.
+    So a daemon keeps its port over restarts: no process gets it by asking for any port. Raise
+    AssertionError if there are not so many.
     """
     found: list[int] = []
     start = _FREE_PORTS_FROM + os.getpid() * 37 % 10_000

@@ -74,7 +74,9 @@ class PageShell:
         self._process.communicate(timeout=20)
 
     def run(self, block: str, within_s: float = 60.0) -> str:
-        """Run a block and return its output; AssertionError if it fails, or does not end in time.
+        """Run a block and return its output.
+
+        Raise AssertionError if it fails, or does not end in time.
 
         The input of its commands is empty.
         """

@@ -16,7 +16,7 @@ _watching: list[Readings] = []
 
 @contextmanager
 def readings() -> Iterator[Readings]:
-    """Context manager that records the values that scrapes read."""
+    """Record the values that scrapes read while the block runs."""
     found: Readings = {}
     _watching.append(found)
     try:
