@@ -5,6 +5,7 @@ scrape asks for them. Nothing here is registered globally, locked or computed ah
 Formats: OpenMetrics 1.0 and Prometheus text 0.0.4.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -130,7 +131,7 @@ class Durations:
         wanted = ((quantile, quantile * cumulated[-1]) for quantile in self.QUANTILES)
         if not cumulated[-1]:
             return [(quantile, float("nan")) for quantile, _ in wanted]
-        return [(quantile, _upper_ms(_first_at_least(cumulated, n))) for quantile, n in wanted]
+        return [(quantile, _upper_ms(bisect_left(cumulated, n))) for quantile, n in wanted]
 
     def _move_on(self, now_ms: int) -> None:
         if self._turned_ms is None:
@@ -141,10 +142,6 @@ class Durations:
         self._before = self._now if passed_ms < 2 * self.WINDOW_MS else [0] * _BUCKETS
         self._now = [0] * _BUCKETS
         self._turned_ms = now_ms
-
-
-def _first_at_least(cumulated: list[int], wanted: float) -> int:
-    return next(index for index, count in enumerate(cumulated) if count >= wanted)
 
 
 def _upper_ms(index: int) -> float:

@@ -218,11 +218,11 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _on_bytes(self, nbytes: int) -> None:
-        self.wall_ms = self.edge.runtime.wall_ms()
-        if self.meter is not None:
-            self.meter.received += nbytes
-            if self.wall_ms >= self.meter.times.due_ms:
-                self.meter.times.begin(self)
+        self.wall_ms = wall_ms = self.edge.runtime.wall_ms()
+        if (meter := self.meter) is not None:
+            meter.received += nbytes
+            if wall_ms >= meter.times.due_ms:
+                meter.times.begin(self)
         for frame in self._reader.feed(nbytes):
             if self._is_closing:
                 return
@@ -293,10 +293,10 @@ class Connection(asyncio.BufferedProtocol):
         request = _decode(api.request, header.api_version, frame, position)
         call = Call(self.edge, self, header.api_version, header.correlation_id, header.client_id)
         answer = api.handle(call, request)
-        if self.meter is not None:
-            counted = self.meter.latest
+        if (meter := self.meter) is not None:
+            counted = meter.latest
             if counted.api is not api or counted.version != call.version:
-                counted = self.meter.turn_to(api, header.api_key, call.version)
+                counted = meter.turn_to(api, header.api_key, call.version)
             counted.count += 1
             counted.byte_count += len(frame)
             if self.stopwatch is not None:
