@@ -18,7 +18,7 @@ from ..partitions import by_topic, values_by_topic
 from .asking import Asking
 from .group_offsets import list_group_offsets
 from .lag_types import PartitionLag
-from .topics import describe_by_metadata
+from .topics import leaders_by_metadata
 
 Lags = dict[TopicPartition, PartitionLag | ApiError]
 
@@ -47,14 +47,18 @@ async def describe_lag(
     LEADER_NOT_AVAILABLE or NOT_LEADER_OR_FOLLOWER if it has no leader at the moment.
     """
     wanted = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
-    leaders, refused = await _leaders(asking, list(dict.fromkeys(topic for topic, _ in wanted)))
-    missing = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    topics = list(dict.fromkeys(topic for topic, _ in wanted))
+    leaders = await asking.outcomes(topics, leaders_by_metadata)
     found: Lags = {}
     led: dict[int, dict[TopicPartition, int]] = {}
     for partition, offset in wanted.items():
-        leader = leaders.get(partition)
+        known = leaders[partition.topic]
+        if isinstance(known, ApiError):
+            found[partition] = known
+            continue
+        leader = known.get(partition.partition)
         if leader is None:
-            found[partition] = refused.get(partition.topic, missing)
+            found[partition] = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif leader < 0:
             found[partition] = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
         else:
@@ -66,23 +70,8 @@ async def describe_lag(
     return {partition: found[partition] for partition in wanted}
 
 
-async def _leaders(
-    asking: Asking, topics: list[str]
-) -> tuple[dict[TopicPartition, int], dict[str, ApiError]]:
-    """Return each partition's leader (-1 if it has none), and the errors of other topics."""
-    leaders: dict[TopicPartition, int] = {}
-    refused: dict[str, ApiError] = {}
-    for name, found in (await asking.outcomes(topics, describe_by_metadata)).items():
-        if isinstance(found, ApiError):
-            refused[name] = found
-            continue
-        for each in found.partitions:
-            leaders[TopicPartition(name, each.partition)] = each.leader_id
-    return leaders, refused
-
-
 async def _ask(
-    now_ms: Callable[[], int], connection: KafkaConnection, asked: Mapping[TopicPartition, int]
+    wall_ms: Callable[[], int], connection: KafkaConnection, asked: Mapping[TopicPartition, int]
 ) -> Lags:
     if not connection.versions.supports(ApiKey.DESCRIBE_LAG):
         return await _ask_ends(connection, asked)
@@ -100,11 +89,12 @@ async def _ask(
         dl.DescribeLagRequest(topics=topics)
     )
     raise_for(response.error_code, response.error_message)
+    now_ms = wall_ms()
     found: Lags = {}
     for topic in response.topics:
         for one in topic.partitions:
             partition = TopicPartition(topic.name, one.partition_index)
-            found[partition] = error_of(one.error_code) or _lag(one, asked[partition], now_ms())
+            found[partition] = error_of(one.error_code) or _lag(one, asked[partition], now_ms)
     return found
 
 

@@ -4,7 +4,7 @@ Knows the messages and their versions.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ApiError, ErrorCode
@@ -44,6 +44,8 @@ from .topic_types import (
     TopicDescription,
     TopicListing,
 )
+
+T = TypeVar("T")
 
 BY_ID_VERSION: Final = 6
 MOST_NAMED: Final = 500
@@ -176,15 +178,38 @@ async def describe_by_metadata(
     connection: KafkaConnection, names: list[str]
 ) -> Outcomes[TopicDescription]:
     """Describe topics without their eligible leader replicas, which costs the broker less."""
+    found = _described(await _metadata_of(connection, names))
+    return _each(names, found)
+
+
+async def leaders_by_metadata(
+    connection: KafkaConnection, names: list[str]
+) -> Outcomes[dict[int, int]]:
+    """Return the leader of each partition of these topics, by partition; -1 if it has none."""
+    found: Outcomes[dict[int, int]] = {
+        topic.name: error_of(topic.error_code)
+        or {one.partition_index: one.leader_id for one in topic.partitions}
+        for topic in (await _metadata_of(connection, names)).topics
+        if topic.name is not None
+    }
+    return _each(names, found)
+
+
+def _each(names: list[str], found: Outcomes[T]) -> Outcomes[T]:
+    missing = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return {name: found.get(name, missing) for name in names}
+
+
+async def _metadata_of(connection: KafkaConnection, names: list[str]) -> MetadataResponse:
+    """Ask for these topics, or for all if they are many."""
     if len(names) > MOST_NAMED:
-        every = _described(await _metadata_of_all(connection))
-        missing = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return {name: every.get(name, missing) for name in names}
+        return await _metadata_of_all(connection)
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in names],
         allow_auto_topic_creation=False,
     )
-    return _described(await connection.request(request))
+    response: MetadataResponse = await connection.request(request)
+    return response
 
 
 async def _describe_all(connection: KafkaConnection) -> dict[str, TopicDescription]:

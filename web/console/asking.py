@@ -277,8 +277,8 @@ async def group_with_lags(
     admin: Admin, group_id: str
 ) -> tuple[GroupDescription | GroupListing | None, Lags]:
     """Describe a group, and read its lag."""
-    found = await group(admin, group_id)
-    return found, {} if found is None else (await lags(admin, [group_id])).get(group_id, {})
+    found, told = await asyncio.gather(group(admin, group_id), lags(admin, [group_id]))
+    return found, {} if found is None else told.get(group_id, {})
 
 
 async def configs(admin: Admin, resource: ConfigResource) -> dict[str, ConfigEntry] | None:

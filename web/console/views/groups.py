@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
-from typing import Final
+from typing import Final, NamedTuple
 
 from ....client.admin.group_types import GroupDescription, GroupListing, GroupMember
 from ....client.admin.lag_types import PartitionLag
@@ -19,8 +19,7 @@ MOST_MEMBERS: Final = 200
 STATES = {"Stable": "good", "Empty": "", "Dead": "bad"}
 
 
-@dataclass(frozen=True, slots=True)
-class Lag:
+class Lag(NamedTuple):
     """Records left to read in one partition or several; a number is None if it is unknown."""
 
     records: int | None
