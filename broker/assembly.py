@@ -15,6 +15,8 @@ from ..runtime.config import from_mapping
 from ..runtime.metrics_config import metrics_address
 from ..runtime.metrics_listener import MetricsListener
 from ..runtime.runtime import Runtime
+from ..security.authorizer import Authorizer
+from ..security.authorizer_config import AuthorizerConfig
 from ..security.control_keys import ControlKeys
 from ..storage.directory import LogDirectory
 from .admission.doors import Doors, share_descriptors
@@ -197,7 +199,7 @@ def assemble(
         compaction=compaction,
         peers=peers,
         edge=edge,
-        apis=make_apis(make_sessions(runtime, config), has_telemetry=edge.telemetry is not None),
+        apis=make_apis(edge, make_sessions(runtime, config)),
         told_of=told_of,
         metrics=_make_metrics(edge, channel, told_of),
     )
@@ -327,6 +329,7 @@ def make_edge(around: Surroundings) -> Edge:
         doors=_make_doors(ground, limits),
         load=_make_load(ground, limits),
         refusals=Refusals(),
+        authorizer=_make_authorizer(ground),
         metadata=around.metadata,
         whereabouts=around.whereabouts,
         controller=around.controller,
@@ -338,6 +341,11 @@ def make_edge(around: Surroundings) -> Edge:
         producer_ids=producer_ids,
         telemetry=_make_telemetry(ground),
     )
+
+
+def _make_authorizer(ground: Ground) -> Authorizer | None:
+    config = from_mapping(AuthorizerConfig, ground.settings.properties)
+    return None if config.class_name is None else Authorizer(config)
 
 
 def _make_telemetry(ground: Ground) -> ClientTelemetry | None:

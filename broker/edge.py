@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..client.net.refusals import Refusals
 from ..protocol.control.image import MetadataImage
 from ..runtime.runtime import Runtime
+from ..security.authorizer import Authorizer
 from .admission.doors import Doors
 from .admission.limits import ConnectionLimits
 from .admission.load import Load
@@ -47,6 +48,9 @@ class Edge:
     """The accounts and limits of the memory that the connections hold."""
     refusals: Refusals
     """Logs refused requests and closed connections, and limits how often each is repeated."""
+
+    authorizer: Authorizer | None
+    """The rules of who may do what. It is None if everybody may do everything."""
 
     metadata: Metadata
     whereabouts: Whereabouts

@@ -1,6 +1,7 @@
 """Passes each change of the metadata to the parts of a broker, in a fixed order.
 
-Partitions come first, so that the other parts find them as the new metadata has them.
+The authorizer comes first, because it must not wait for what the others await. Then partitions, so
+that the other parts find them as the new metadata has them.
 """
 
 import logging
@@ -26,6 +27,8 @@ class Publishing:
 
     async def publish(self, delta: Delta, image: MetadataImage) -> None:
         """Have every part apply `delta`, which has led to `image`."""
+        if self.edge.authorizer is not None:
+            self.edge.authorizer.on_metadata(delta, image)
         await self.partitions.apply_delta(delta, image)
         gone = [topic.name for topic in delta.deleted_topics.values()]
         self.edge.groups.upkeep.forget_topics(gone)

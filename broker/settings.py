@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ..runtime.config import check_keys, from_mapping
 from ..runtime.kafka_keys import KNOWN_UNUSED
+from ..security.authorizer_config import AuthorizerConfig
 from .admission.limits import ConnectionLimits
 from .config import BrokerConfig
 from .control.metadata_position import MetadataConfig
@@ -44,6 +45,7 @@ TABLES = (
     TransactionConfig,
     MetadataConfig,
     TelemetryConfig,
+    AuthorizerConfig,
 )
 """The tables of a broker's settings, except the defaults of topics."""
 COORDINATOR_PREFIXES = ("group.", "offsets.", "transaction.", "transactional.", "producer.id.")

@@ -19,6 +19,7 @@ from ..controller.config import ControllerConfig
 from ..protocol.client_metrics import ClientMetricsConfig
 from ..runtime.config import PLUGIN_PREFIXES, Setting, settings_of
 from ..runtime.kafka_keys import KNOWN_UNUSED
+from ..security.authorizer_config import AuthorizerConfig
 from ..storage.topic_config import TopicConfig
 
 INTRODUCTION: Final = """\
@@ -41,6 +42,7 @@ TABLES: Final = {
     "Brokers: groups and offsets": GroupConfig,
     "Brokers: lost metadata": MetadataConfig,
     "Brokers: metrics of clients": TelemetryConfig,
+    "Brokers: authorization": AuthorizerConfig,
     "Controllers: minikafka-controller": ControllerConfig,
     "Topics": TopicConfig,
     "Subscriptions to the metrics of clients": ClientMetricsConfig,

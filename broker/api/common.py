@@ -5,22 +5,32 @@ Small builders of response values; nothing here decides about a partition.
 
 from collections.abc import Iterable
 
+from ...protocol.acls import CLUSTER_NAME, OPERATION_BITS, Operation, Resource
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.leader_hint import NodeEndpoint
 from ..net.answer import Call
 from ..partition.requests import CONSUMER
 
 OPERATIONS_NOT_ASKED = -0x80000000
-TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
-"""All operations on a topic, one bit per AclOperation, because every client may do them all."""
-GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
 STALE_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Errors with which a response also names the current leader (KIP-951)."""
 
 TOPIC_NAME_MAX = 249
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def operations_told(call: Call, resource: Resource, name: str = CLUSTER_NAME) -> int:
+    """Return what the client may do with a resource, as responses tell it (KIP-430).
+
+    Of the cluster nothing is told to a client that may not describe it.
+    """
+    rights = call.rights
+    if rights is None:
+        return OPERATION_BITS[resource]
+    if resource is Resource.CLUSTER and not rights.may(Operation.DESCRIBE, resource):
+        return 0
+    return rights.told_operations(resource, name)
 
 
 def is_legal_topic_name(name: str) -> bool:
@@ -41,8 +51,14 @@ def client_host(call: Call) -> str:
 
 
 def replica_id_of(call: Call, claimed: int) -> int:
-    """Return the claimed replica id on the inter-broker listener, else CONSUMER."""
+    """Return the claimed replica id on the inter-broker listener, else CONSUMER.
+
+    With an authorizer it is CONSUMER too, unless the client may act for the cluster.
+    """
     is_broker = call.connection.listener.name == call.edge.whereabouts.inter_broker_listener
+    rights = call.rights
+    if rights is not None and not rights.may(Operation.CLUSTER_ACTION, Resource.CLUSTER):
+        return CONSUMER
     return claimed if is_broker else CONSUMER
 
 

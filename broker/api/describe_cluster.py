@@ -1,5 +1,6 @@
 """DescribeCluster: the cluster's brokers, with their addresses on this listener (KIP-700)."""
 
+from ...protocol.acls import Resource
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_cluster import (
     BROKERS,
@@ -9,7 +10,7 @@ from ...protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from ..net.answer import Call
-from .common import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED
+from .common import OPERATIONS_NOT_ASKED, operations_told
 
 
 def handle(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
@@ -42,5 +43,7 @@ def handle(call: Call, request: DescribeClusterRequest) -> DescribeClusterRespon
             if (endpoint := broker.endpoint(call.connection.listener.name)) is not None
             and (request.include_fenced_brokers or not broker.fenced)
         ],
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asks else OPERATIONS_NOT_ASKED,
+        cluster_authorized_operations=(
+            operations_told(call, Resource.CLUSTER) if asks else OPERATIONS_NOT_ASKED
+        ),
     )

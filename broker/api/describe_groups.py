@@ -1,5 +1,6 @@
 """DescribeGroups: state, members and assignments of groups, from their coordinator."""
 
+from ...protocol.acls import Resource
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_groups import (
     DescribedGroup,
@@ -11,7 +12,7 @@ from ..coordinator.group.classic import ClassicGroup
 from ..coordinator.group.member import Member
 from ..coordinator.group.phases import Phase
 from ..net.answer import Call
-from .common import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
+from .common import operations_told
 from .slices import answer_each
 
 NOT_FOUND_FROM = 6
@@ -22,14 +23,11 @@ def handle(call: Call, request: DescribeGroupsRequest) -> object:
 
     A group named more than once is described once.
     """
-    operations = OPERATIONS_NOT_ASKED
-    if request.include_authorized_operations:
-        operations = GROUP_OPERATIONS
 
     def described(group_id: str) -> DescribedGroup:
         group = _describe(call, group_id)
-        if not group.error_code:
-            group.authorized_operations = operations
+        if request.include_authorized_operations and not group.error_code:
+            group.authorized_operations = operations_told(call, Resource.GROUP, group_id)
         return group
 
     asked = list(dict.fromkeys(request.groups))

@@ -1,5 +1,6 @@
 """DescribeTopicPartitions: topics by name, page by page, with eligible leaders (KIP-966)."""
 
+from ...protocol.acls import Operation, Resource
 from ...protocol.control.image import PartitionState, Topic
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_topic_partitions import (
@@ -12,7 +13,7 @@ from ...protocol.messages.describe_topic_partitions import (
 from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, ZERO_UUID
 from ..net.answer import Call
 from ..whereabouts import replicas_offline
-from .common import TOPIC_OPERATIONS, is_legal_topic_name
+from .common import is_legal_topic_name, operations_told
 
 PAGE_MAX = 2000
 
@@ -22,13 +23,18 @@ Page = DescribeTopicPartitionsResponse
 def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Page:
     """Return the page of partitions that begins at the cursor."""
     image = call.edge.image
-    names = sorted(dict.fromkeys(topic.name for topic in request.topics) or image.topic_ids)
+    rights, asked = call.rights, dict.fromkeys(topic.name for topic in request.topics)
+    names = sorted(asked or image.topic_ids)
     cursor = request.cursor
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
     room = min(max(request.response_partition_limit, 1), PAGE_MAX)
     page = DescribeTopicPartitionsResponse(topics=[])
     for name in names:
+        if rights is not None and not rights.may(Operation.DESCRIBE, Resource.TOPIC, name):
+            if asked:
+                page.topics.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
         topic = image.topic(name)
         if topic is None:
             page.topics.append(_unknown(name))
@@ -50,6 +56,10 @@ def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Page:
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     is_legal = is_legal_topic_name(name)
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return _failed(name, error)
+
+
+def _failed(name: str, error: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(error_code=error, name=name, topic_id=ZERO_UUID)
 
 
@@ -59,7 +69,7 @@ def _topic(call: Call, topic: Topic, indexes: list[int]) -> DescribeTopicPartiti
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[_partition(call, index, topic.partitions[index]) for index in indexes],
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=operations_told(call, Resource.TOPIC, topic.name),
     )
 
 

@@ -9,9 +9,11 @@ same step in which it validates the fetch.
 import asyncio
 from collections.abc import Callable
 
+from ...protocol.acls import Operation, Resource
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.types import Buffer
+from ...security.authorizer import Rights
 from ..deadlines import Deadline
 from ..edge import Edge
 from ..net.answer import Answer, Call, CallAnswer
@@ -210,6 +212,10 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
     if call.version >= REPLICA_STATE_FROM:
         state = request.replica_state
         replica_id, epoch = (-1, -1) if state is None else (state.replica_id, state.replica_epoch)
+    rights = call.rights
+    is_denied = _is_denied(rights, replica_id)
+    if is_denied:
+        replica_id = CONSUMER  # Nothing of what a follower's fetch changes may happen.
     if replica_id > CONSUMER:
         error = _refuse_replica(call, request, epoch)
         if error:
@@ -227,7 +233,16 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
         leader_only=replica_id > CONSUMER or call.version < FOLLOWER_READS_FROM,
         rack_of=_racks(call, request, replica_id),
         rack=request.rack_id,
+        rights=None if replica_id > CONSUMER else rights,
+        is_denied=is_denied,
     )
+
+
+def _is_denied(rights: Rights | None, replica_id: int) -> bool:
+    """True if the request is a follower's, and its sender may not act for the cluster."""
+    if rights is None or replica_id == CONSUMER:
+        return False
+    return not rights.may(Operation.CLUSTER_ACTION, Resource.CLUSTER)
 
 
 def _racks(

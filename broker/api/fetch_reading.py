@@ -7,8 +7,10 @@ fetch.py, and building the response for fetch_response.py.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ...protocol.acls import Operation, Resource
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.errors import StorageError
+from ...security.authorizer import Rights
 from ...storage.log import OffsetOutOfRange
 from ..edge import Edge
 from ..partition.partition import Partition
@@ -31,6 +33,10 @@ class Asker:
     rack: str = ""
     rack_of: Callable[[int], str | None] | None = None
     """Gives a broker's rack. Set only for a consumer that may be sent to a nearer replica."""
+    rights: Rights | None = None
+    """The rights of a consumer; None if it may read everything, as followers may."""
+    is_denied: bool = False
+    """True if every partition is refused, because the client is no follower but says it is one."""
 
     @property
     def is_follower(self) -> bool:
@@ -70,7 +76,7 @@ class Reading:
         self._watch = watch
         self._places: dict[Key, int] | None = None
         self.partitions = partitions
-        self.sources = [_source(edge, partition) for partition in partitions]
+        self.sources = [_source(edge, asker, partition) for partition in partitions]
         self.answers: list[FetchAnswer] = []
         self.is_final = not partitions and watch is None
         """True if an answer, such as an error, must be sent without waiting for more data."""
@@ -99,12 +105,12 @@ class Reading:
         for asked in called:
             place = places.get(asked.key)
             if place is not None:
-                self.sources[place] = _source(self._edge, asked)
+                self.sources[place] = _source(self._edge, self._asker, asked)
                 again.append(place)
                 continue
             places[asked.key] = len(self.partitions)
             self.partitions.append(asked)
-            self.sources.append(_source(self._edge, asked))
+            self.sources.append(_source(self._edge, self._asker, asked))
             self.answers.append(self._read(len(self.partitions) - 1, now_ms))
         self.read_again(again)
 
@@ -215,8 +221,22 @@ class Reading:
         return nearest(source.leader, offset, asker.rack, asker.rack_of)
 
 
-def _source(edge: Edge, partition: FetchPartition) -> Partition | ErrorCode:
+def _source(edge: Edge, asker: Asker, partition: FetchPartition) -> Partition | ErrorCode:
     name_or_id, index = partition.key
+    if asker.rights is not None and _is_refused(edge, asker, asker.rights, name_or_id):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if isinstance(name_or_id, bytes):
         return edge.partitions.get(name_or_id, index)
     return edge.partitions.find(name_or_id, index)
+
+
+def _is_refused(edge: Edge, asker: Asker, rights: Rights, name_or_id: bytes | str) -> bool:
+    """True if the topic exists, as far as its id tells, and the client may not read it."""
+    if asker.is_denied:
+        return True
+    if isinstance(name_or_id, bytes):
+        topic = edge.image.topics.get(name_or_id)
+        if topic is None:
+            return False
+        name_or_id = topic.name
+    return not rights.may(Operation.READ, Resource.TOPIC, name_or_id)

@@ -7,6 +7,7 @@ the client gets an error for it meanwhile, and asks again.
 
 from functools import partial
 
+from ...protocol.acls import Operation, Resource
 from ...protocol.codec import encode_bytes
 from ...protocol.control.image import MetadataImage, PartitionState, Topic
 from ...protocol.errors import ErrorCode
@@ -23,10 +24,9 @@ from ..edge import Edge
 from ..net.answer import Call
 from ..whereabouts import replicas_offline
 from .common import (
-    CLUSTER_OPERATIONS,
     OPERATIONS_NOT_ASKED,
-    TOPIC_OPERATIONS,
     is_legal_topic_name,
+    operations_told,
 )
 from .slices import ITEMS_AT_ONCE, answer_each
 
@@ -61,8 +61,8 @@ class Metadata:
         body = self._kept.get(key)
         if body is None:
             response = _response(call, request, _topics(call, request))
-            if missing := _missing(response):
-                _create(call, request, missing)
+            if _missing(response):
+                _create(call, request, response)
                 return response
             body = encode_bytes(response, call.version)
             if len(self._kept) >= KEPT_ANSWERS:
@@ -75,7 +75,7 @@ class Metadata:
 
         def whole(topics: list[MetadataResponseTopic]) -> MetadataResponse:
             response = _response(call, request, topics)
-            _create(call, request, _missing(response))
+            _create(call, request, response)
             return response
 
         assert request.topics is not None
@@ -83,9 +83,10 @@ class Metadata:
 
 
 def _key(call: Call, request: MetadataRequest) -> tuple[object, ...]:
-    topics = request.topics
+    topics, rights = request.topics, call.rights
     return (
         call.version,
+        None if rights is None else (rights.principal, rights.host),
         call.connection.listener.name,
         None if topics is None else tuple((topic.topic_id, topic.name) for topic in topics),
         request.include_cluster_authorized_operations,
@@ -93,20 +94,45 @@ def _key(call: Call, request: MetadataRequest) -> tuple[object, ...]:
     )
 
 
-def _missing(response: MetadataResponse) -> list[str]:
+def _missing(response: MetadataResponse) -> list[MetadataResponseTopic]:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return [t.name for t in response.topics if t.error_code == unknown and t.name]
+    return [topic for topic in response.topics if topic.error_code == unknown and topic.name]
 
 
-def _create(call: Call, request: MetadataRequest, missing: list[str]) -> None:
+def _create(call: Call, request: MetadataRequest, response: MetadataResponse) -> None:
+    """Have the missing topics created if that is allowed; else the response gets an error."""
     edge = call.edge
-    if missing and request.allow_auto_topic_creation and edge.config.auto_create_topics_enable:
-        edge.auto_creation.create(missing)
+    if not (request.allow_auto_topic_creation and edge.config.auto_create_topics_enable):
+        return
+    created: list[str] = []
+    for topic in _missing(response):
+        if _may_create(call, topic.name or ""):
+            created.append(topic.name or "")
+        else:
+            topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if created:
+        edge.auto_creation.create(created)
+
+
+def _may_create(call: Call, name: str) -> bool:
+    rights, create = call.rights, Operation.CREATE
+    if rights is None:
+        return True
+    return rights.may(create, Resource.CLUSTER) or rights.may(create, Resource.TOPIC, name)
+
+
+def _is_hidden(call: Call, name: str) -> bool:
+    rights = call.rights
+    return rights is not None and not rights.may(Operation.DESCRIBE, Resource.TOPIC, name)
 
 
 def _topics(call: Call, request: MetadataRequest) -> list[MetadataResponseTopic]:
     if request.topics is None or (call.version == 0 and not request.topics):
-        return [_topic(call, request, topic) for topic in call.edge.image.topics.values()]
+        return [
+            _topic(call, request, topic)
+            for topic in call.edge.image.topics.values()
+            if not _is_hidden(call, topic.name)
+        ]
     return [_asked(call, request, asked) for asked in request.topics]
 
 
@@ -120,7 +146,9 @@ def _response(
         cluster_id=image.cluster_id,
         controller_id=edge.whereabouts.controller_id(),
         topics=topics,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if ask_cluster else OPERATIONS_NOT_ASKED,
+        cluster_authorized_operations=(
+            operations_told(call, Resource.CLUSTER) if ask_cluster else OPERATIONS_NOT_ASKED
+        ),
     )
 
 
@@ -140,13 +168,21 @@ def _asked(
     image = call.edge.image
     if asked.topic_id != ZERO_UUID:
         topic = image.topics.get(asked.topic_id)
-        if topic is None:
-            # Before version 12 a name cannot be null.
-            name = None if call.version >= 12 else ""
-            error = ErrorCode.UNKNOWN_TOPIC_ID
-            return MetadataResponseTopic(error_code=error, name=name, topic_id=asked.topic_id)
-        return _topic(call, request, topic)
+        if topic is not None and not _is_hidden(call, topic.name):
+            return _topic(call, request, topic)
+        # Before version 12 a name cannot be null.
+        no_name = None if call.version >= 12 else ""
+        error = ErrorCode.UNKNOWN_TOPIC_ID
+        if topic is not None:
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return MetadataResponseTopic(error_code=error, name=no_name, topic_id=asked.topic_id)
     name = asked.name or ""
+    if _is_hidden(call, name):
+        # Whether there is such a topic makes no difference.
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return MetadataResponseTopic(
+            error_code=error, name=name, is_internal=name in INTERNAL_TOPICS
+        )
     topic = image.topic(name)
     if topic is not None:
         return _topic(call, request, topic)
@@ -164,7 +200,9 @@ def _topic(call: Call, request: MetadataRequest, topic: Topic) -> MetadataRespon
         partitions=[
             _partition(call, index, topic.partitions[index]) for index in sorted(topic.partitions)
         ],
-        topic_authorized_operations=TOPIC_OPERATIONS if asks else OPERATIONS_NOT_ASKED,
+        topic_authorized_operations=(
+            operations_told(call, Resource.TOPIC, topic.name) if asks else OPERATIONS_NOT_ASKED
+        ),
     )
 
 

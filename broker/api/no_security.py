@@ -1,7 +1,7 @@
-"""APIs of ACLs, SCRAM credentials and client quotas, features that this broker does not have.
+"""APIs of SCRAM credentials and client quotas, features that this broker does not have.
 
-The answers are those of a Kafka cluster that has no authorizer, and in which no credential or quota
-was ever set. A request that would set something is refused, because nothing would enforce it.
+The answers are those of a Kafka cluster in which no credential or quota was ever set. A request
+that would set something is refused, because nothing would enforce it.
 """
 
 from ...protocol.errors import MOST_DETAIL, ErrorCode
@@ -15,17 +15,6 @@ from ...protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from ...protocol.messages.create_acls import (
-    AclCreationResult,
-    CreateAclsRequest,
-    CreateAclsResponse,
-)
-from ...protocol.messages.delete_acls import (
-    DeleteAclsFilterResult,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-)
-from ...protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from ...protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
@@ -37,29 +26,9 @@ from ...protocol.messages.describe_user_scram_credentials import (
 )
 from ..net.answer import Call
 
-NO_AUTHORIZER = "No Authorizer is configured: everybody may do everything, and no entry is kept."
 NO_QUOTAS = "client quotas are not enforced here, so none can be set"
 UNKNOWN_USER = "Attempt to describe a user credential that does not exist"
 NO_SCRAM = "no listener speaks SASL here, so no credential can be set"
-
-
-def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """Answer SECURITY_DISABLED, because there is no authorizer that has ACLs."""
-    return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
-
-
-def create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
-    """Refuse each ACL with SECURITY_DISABLED, because there is no authorizer to store it."""
-    refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
-    return CreateAclsResponse(results=[refused] * len(request.creations))
-
-
-def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    """Refuse each filter with SECURITY_DISABLED, because there is no authorizer that has ACLs."""
-    refused = DeleteAclsFilterResult(
-        error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER
-    )
-    return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
 
 
 def describe_client_quotas(

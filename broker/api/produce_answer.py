@@ -6,6 +6,7 @@ A failure of one partition is reported in the response, not raised.
 
 from typing import cast
 
+from ...protocol.acls import Operation, Resource
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.leader_hint import LeaderIdAndEpoch
 from ...protocol.messages.produce import (
@@ -96,7 +97,12 @@ class ProduceAnswer(CallAnswer):
 
     def find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition | ErrorCode:
         """Return the partition, or an error; clients may not write to internal topics."""
-        partitions = self.call.edge.partitions
+        partitions, rights = self.call.edge.partitions, self.call.rights
+        if rights is not None:
+            name = _name(self.call, topic)
+            if name is not None and not rights.may(Operation.WRITE, Resource.TOPIC, name):
+                data.records = None  # So that `Patterns.learn` ignores this request.
+                return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if self.call.version >= TOPIC_IDS_FROM:
             found = partitions.get(topic.topic_id, data.index)
         else:
@@ -257,6 +263,14 @@ class ProduceAnswer(CallAnswer):
         if leader_id in (NO_LEADER, edge.config.node_id):
             return None
         return LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
+
+
+def _name(call: Call, topic: TopicProduceData) -> str | None:
+    """Return the name of the topic that a request names; None if it has an id that is not known."""
+    if call.version < TOPIC_IDS_FROM:
+        return topic.name
+    known = call.edge.image.topics.get(topic.topic_id)
+    return None if known is None else known.name
 
 
 def _answered(index: int, appended: Appended) -> PartitionProduceResponse:

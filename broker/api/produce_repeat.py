@@ -10,6 +10,7 @@ only the codec knows the formats.
 import struct
 from dataclasses import dataclass
 
+from ...protocol.acls import Operation, Resource
 from ...protocol.codec import frame_response
 from ...protocol.messages.produce import (
     ACKS_ALL,
@@ -21,7 +22,9 @@ from ...protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ...protocol.primitives import read_uvarint
+from ...protocol.records.batch_header import is_transactional
 from ...protocol.types import Buffer
+from ...security.authorizer import Rights
 from ..net.answer import Answer, Call
 from ..net.connection import Connection
 from ..partition.intake import NeedsOpening
@@ -176,6 +179,11 @@ class Patterns:
                 partition = partitions.find(pattern.topic.name, pattern.data.index)
             if not isinstance(partition, Partition):
                 return None
+            authorizer = connection.edge.authorizer
+            if authorizer is not None and not _may_repeat(
+                connection.session.rights_by(authorizer, connection.host), partition, records
+            ):
+                return None  # Once decoded, it is refused.
             try:
                 appended = partition.append_as_leader(records, pattern.acks, connection.wall_ms)
             except NeedsOpening:
@@ -207,6 +215,12 @@ class Patterns:
             self._sizes.append(size)
         # The records lie in the connection's receive buffer, so keep nothing of them.
         data.records = b""
+
+
+def _may_repeat(rights: Rights, partition: Partition, records: memoryview) -> bool:
+    """True if the client may write to the topic, and the batch is in no transaction."""
+    may_write = rights.may(Operation.WRITE, Resource.TOPIC, partition.topic)
+    return may_write and not is_transactional(records)
 
 
 def _records(frame: memoryview, size: int, pattern: Pattern) -> memoryview | None:

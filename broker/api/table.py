@@ -9,8 +9,10 @@ from typing import Any, Final
 from ...protocol.api import ApiKey
 from ...protocol.codec import request_class
 from ...protocol.schema import shape_of
+from ..edge import Edge
 from ..net.answer import Api
 from . import (
+    acls,
     add_offsets_to_txn,
     add_partitions_to_txn,
     alter_configs,
@@ -53,7 +55,9 @@ from . import (
 from .api_versions import ApiVersions
 from .fetch import Fetch
 from .fetch_sessions import FetchSessions
+from .guards import guarded
 from .metadata import Metadata
+from .permissions import TABLE
 
 HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     # Records, topics, the cluster.
@@ -75,10 +79,11 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     # Our own APIs, for monitoring.
     ApiKey.DESCRIBE_REPLICAS: describe_replicas.handle,
     ApiKey.DESCRIBE_LAG: describe_lag.handle,
+    # Access control entries.
+    ApiKey.DESCRIBE_ACLS: acls.describe_acls,
+    ApiKey.CREATE_ACLS: acls.create_acls,
+    ApiKey.DELETE_ACLS: acls.delete_acls,
     # APIs of features that are missing here, which tools call all the same.
-    ApiKey.DESCRIBE_ACLS: no_security.describe_acls,
-    ApiKey.CREATE_ACLS: no_security.create_acls,
-    ApiKey.DELETE_ACLS: no_security.delete_acls,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: no_security.describe_client_quotas,
     ApiKey.ALTER_CLIENT_QUOTAS: no_security.alter_client_quotas,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: no_security.describe_user_scram_credentials,
@@ -119,15 +124,20 @@ SPOKEN: Final = (*HANDLERS, *OF_TELEMETRY, *WITH_STATE)
 """Every API that a broker answers if it serves metrics."""
 
 
-def make_apis(sessions: FetchSessions, *, has_telemetry: bool) -> Mapping[int, Api]:
-    """Make the dispatch table of one broker, whose Fetch handler uses these sessions."""
-    plain = {**HANDLERS, **OF_TELEMETRY} if has_telemetry else HANDLERS
+def make_apis(edge: Edge, sessions: FetchSessions) -> Mapping[int, Api]:
+    """Make the dispatch table of one broker, whose Fetch handler uses these sessions.
+
+    If the broker has an authorizer, the guards of each API stand before its handler.
+    """
+    plain = HANDLERS if edge.telemetry is None else {**HANDLERS, **OF_TELEMETRY}
     fetch, metadata, versions = Fetch(sessions), Metadata(), ApiVersions((*plain, *WITH_STATE))
     rows: dict[ApiKey, Callable[..., object]] = {
         **plain,
         ApiKey.FETCH: fetch.handle,
         ApiKey.METADATA: metadata.handle,
     }
+    if edge.authorizer is not None:
+        rows = {key: guarded(handle, TABLE[key]) for key, handle in rows.items()}
     apis = {int(key): _api(key, handle) for key, handle in rows.items()}
     of_versions = _api(ApiKey.API_VERSIONS, versions.handle)
     apis[int(ApiKey.API_VERSIONS)] = of_versions._replace(refuse_version=versions.refuse)

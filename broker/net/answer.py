@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...protocol.codec import frame_response, is_flexible
 from ...protocol.types import Buffer
+from ...security.authorizer import Rights
 from ...security.principal import Principal
 from ..edge import Edge
 
@@ -43,6 +44,14 @@ class Call:
     def principal(self) -> Principal:
         """The principal of the client that sent the request."""
         return self.connection.session.principal
+
+    @property
+    def rights(self) -> Rights | None:
+        """The rights of that client; None if there is no authorizer, and everything is allowed."""
+        authorizer, connection = self.edge.authorizer, self.connection
+        if authorizer is None:
+            return None
+        return connection.session.rights_by(authorizer, connection.host)
 
     def rest_on_lease(self) -> None:
         """Have the answer sent only while no other broker may lead, as it is valid only then."""

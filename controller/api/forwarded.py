@@ -15,6 +15,7 @@ from ...protocol.api import ApiKey
 from ...protocol.codec import decode, encode_bytes, request_class
 from ...protocol.control.messages import ForwardedAnswer, ForwardedRequest
 from ...protocol.errors import ApiError, ErrorCode, ProtocolError
+from ..metadata.acls import create_acls, delete_acls
 from ..metadata.brokers import unregister
 from ..metadata.configuration import alter_whole, incremental_alter
 from ..metadata.decision import Cluster, Decision
@@ -52,8 +53,11 @@ FORWARDED: dict[int, Decide] = {
     ApiKey.ALTER_CONFIGS: lambda cluster, request, _: alter_whole(cluster, request),
     ApiKey.UPDATE_FEATURES: lambda cluster, request, _: update_features(cluster, request),
     ApiKey.UNREGISTER_BROKER: lambda cluster, request, _: unregister(cluster, request),
+    ApiKey.CREATE_ACLS: create_acls,
+    ApiKey.DELETE_ACLS: lambda cluster, request, _: delete_acls(cluster, request),
 }
-"""The changes that may be forwarded; the third argument returns a new topic's id for its name."""
+"""The changes that may be forwarded. The third argument gives a new topic its id from its name, and
+a new ACL from its text."""
 
 QUESTIONS: dict[int, Callable[["Controller", Any], object]] = {
     ApiKey.DESCRIBE_QUORUM: describe_quorum,
@@ -108,5 +112,5 @@ async def _decide(controller: "Controller", request: ForwardedRequest) -> Forwar
 
 
 def topic_id_of(key: bytes, name: str) -> bytes:
-    """Compute a topic's id from the request's key and the name: 16 bytes, equal in repetitions."""
+    """Compute an id from the request's key and a name: 16 bytes, equal in repetitions."""
     return blake2b(name.encode(), key=key[:64], digest_size=16).digest()

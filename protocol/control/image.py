@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Final
 
+from ..acls import Acl
 from ..errors import RemoteProtocolError
 from ..types import NO_LEADER, TopicIdPartition
 from . import records as r
@@ -79,6 +80,7 @@ class PartitionState:
 _BROKER_FIELDS: Final = tuple(each.name for each in fields(BrokerRegistration))
 _PARTITION_FIELDS: Final = tuple(each.name for each in fields(PartitionState))
 """The fields that PartitionState and PartitionRecord have in common by name."""
+_ACL_FIELDS: Final = tuple(each.name for each in fields(Acl))
 _CHANGEABLE: Final = tuple(
     each.name
     for each in fields(r.PartitionChangeRecord)
@@ -109,6 +111,9 @@ class Delta:
     changed_partitions: dict[TopicIdPartition, None] = field(default_factory=dict)
     changed_brokers: dict[int, None] = field(default_factory=dict)
     changed_configs: dict[ConfigResource, None] = field(default_factory=dict)
+    new_acls: dict[bytes, Acl] = field(default_factory=dict)
+    deleted_acls: dict[bytes, Acl] = field(default_factory=dict)
+    """The entries as they were. One that the run creates and then deletes is in neither."""
     features_changed: bool = False
     is_snapshot: bool = False
     """True if the image was loaded anew. Anything may have changed or gone then, even if it is not
@@ -130,6 +135,7 @@ class Delta:
             or self.features_changed
             or any((self.new_topics, self.deleted_topics, self.changed_partitions))
             or any((self.changed_brokers, self.changed_configs))
+            or any((self.new_acls, self.deleted_acls))
         )
 
 
@@ -147,6 +153,8 @@ class MetadataImage:
     topic_ids: dict[str, bytes] = field(default_factory=dict)
     configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
+    acls: dict[bytes, Acl] = field(default_factory=dict)
+    """The access control entries by their ids, in the order of their creation."""
     next_producer_id: int = 0
     unknown_records: list[r.UnknownRecord] = field(default_factory=list)
 
@@ -184,6 +192,7 @@ class MetadataImage:
             topic_ids=dict(self.topic_ids),
             configs=dict(self.configs),
             features=dict(self.features),
+            acls=dict(self.acls),
             unknown_records=list(self.unknown_records),
         )
 
@@ -205,6 +214,8 @@ class MetadataImage:
         for (resource_type, name), config in self.configs.items():
             for key, value in config.items():
                 yield r.ConfigRecord(resource_type, name, key, value)
+        for acl_id, acl in self.acls.items():
+            yield r.AccessControlEntryRecord(acl_id, **_values(acl, _ACL_FIELDS))
         if self.next_producer_id:
             yield r.ProducerIdsRecord(-1, -1, self.next_producer_id)
         yield from self.unknown_records
@@ -324,6 +335,25 @@ def _producer_ids(
     image.next_producer_id = record.next_producer_id
 
 
+def _acl(
+    image: MetadataImage, record: r.AccessControlEntryRecord, offset: int, delta: Delta
+) -> None:
+    if record.id in image.acls:
+        raise RemoteProtocolError(f"offset {offset}: ACL {record.id.hex()} exists")
+    acl = Acl(**_values(record, _ACL_FIELDS))
+    image.acls[record.id] = delta.new_acls[record.id] = acl
+
+
+def _remove_acl(
+    image: MetadataImage, record: r.RemoveAccessControlEntryRecord, offset: int, delta: Delta
+) -> None:
+    acl = image.acls.pop(record.id, None)
+    if acl is None:
+        raise RemoteProtocolError(f"offset {offset}: no ACL {record.id.hex()}")
+    if delta.new_acls.pop(record.id, None) is None:
+        delta.deleted_acls[record.id] = acl
+
+
 def _unknown(image: MetadataImage, record: r.UnknownRecord, offset: int, delta: Delta) -> None:
     image.unknown_records.append(record)
 
@@ -341,6 +371,8 @@ _APPLY: dict[type[r.MetadataRecord], Callable[[MetadataImage, Any, int, Delta], 
     r.PartitionChangeRecord: _change_partition,
     r.ConfigRecord: _config,
     r.ProducerIdsRecord: _producer_ids,
+    r.AccessControlEntryRecord: _acl,
+    r.RemoveAccessControlEntryRecord: _remove_acl,
     r.UnknownRecord: _unknown,
 }
 

@@ -220,6 +220,27 @@ class UnregisterBrokerRecord(MetadataRecord):
     broker_epoch: int
 
 
+@_record(13)
+class AccessControlEntryRecord(MetadataRecord):
+    """An access control entry was created (`protocol/acls.py` has its codes)."""
+
+    id: bytes
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+@_record(14)
+class RemoveAccessControlEntryRecord(MetadataRecord):
+    """An access control entry was deleted."""
+
+    id: bytes
+
+
 def encode_record(record: MetadataRecord) -> bytes:
     """Encode a record as the value of one record in a metadata batch.
 

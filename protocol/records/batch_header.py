@@ -38,6 +38,9 @@ _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 
+_LOW_ATTRIBUTES: Final = 22
+"""The place of the attributes' second byte, in which are all bits that are in use."""
+
 CODEC_MASK: Final = 0x07
 TIMESTAMP_TYPE_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
@@ -145,6 +148,11 @@ class BatchHeader:
             f"<batch {self.base_offset}..{self.last_offset} epoch {self.leader_epoch},"
             f" {self.record_count} records, {self.size} bytes>"
         )
+
+
+def is_transactional(batch: Buffer) -> bool:
+    """True if a batch says that it is part of a transaction; False if its header is not whole."""
+    return len(batch) >= HEADER_SIZE and bool(batch[_LOW_ATTRIBUTES] & TRANSACTIONAL_BIT)
 
 
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:

@@ -391,7 +391,7 @@ class Front:
             )
         )
         self.sessions = make_sessions(stock.runtime, config)
-        self.apis = make_apis(self.sessions, has_telemetry=self.edge.telemetry is not None)
+        self.apis = make_apis(self.edge, self.sessions)
 
 
 def connections_of(edge: Edge) -> list[Connection]:

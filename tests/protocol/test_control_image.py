@@ -64,6 +64,9 @@ def an_image_of_everything() -> MetadataImage:
             unknown=r.Unknown(9, (1,)),
         ),
         r.PartitionChangeRecord(T, 2, isr=(1,), leader=1, recovering=True),
+        r.AccessControlEntryRecord(b"a" * 16, 2, "t", 3, "User:a", "*", 3, 3),
+        r.AccessControlEntryRecord(b"b" * 16, 2, "t", 4, "User:b", "*", 3, 2),
+        r.RemoveAccessControlEntryRecord(b"a" * 16),
         r.ProducerIdsRecord(1, 3, 2000),
         r.UnknownRecord(99, 1, (1, "x")),
         r.BrokerChangeRecord(1, 3, in_controlled_shutdown=True),
@@ -239,3 +242,18 @@ def test_batches_are_replayed_in_order_and_whole() -> None:
     broken[-1] ^= 1
     with pytest.raises(RemoteProtocolError, match="crc"):
         list(decode_batches(broken))
+
+
+def test_entries_that_come_and_go_in_one_run_are_in_no_delta() -> None:
+    image = MetadataImage()
+    entry = r.AccessControlEntryRecord(b"a" * 16, 2, "t", 3, "User:a", "*", 3, 3)
+    gone = r.RemoveAccessControlEntryRecord(b"a" * 16)
+    assert not play(image, entry, gone)
+    delta = play(image, entry)
+    assert list(delta.new_acls) == [b"a" * 16]
+    delta = play(image, gone, entry)
+    assert (list(delta.deleted_acls), list(delta.new_acls)) == ([b"a" * 16], [b"a" * 16])
+    with pytest.raises(RemoteProtocolError, match=r"ACL 6161\w* exists"):
+        play(image, entry)
+    with pytest.raises(RemoteProtocolError, match="no ACL 6262"):
+        play(image, r.RemoveAccessControlEntryRecord(b"b" * 16))

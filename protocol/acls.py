@@ -1,0 +1,208 @@
+"""Access control entries (ACLs): what one says, its codes in Kafka's protocol, filters of them.
+
+An entry allows or denies a principal one operation, from one host, on the resources that a pattern
+covers. Nothing is decided here: that is for the authorizer in `security/`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, TypeVar
+
+from .errors import ApiError, ErrorCode
+
+ANY: Final = 1
+"""The code in a filter that every value of the field matches."""
+WILDCARD: Final = "*"
+"""The name of a literal pattern that covers every resource, and the host that stands for any."""
+WILDCARD_PRINCIPAL: Final = "User:*"
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The only name of a resource of type CLUSTER."""
+
+
+class Operation(IntEnum):
+    """The action of a principal on a resource."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Resource(IntEnum):
+    """The type of a resource."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class Pattern(IntEnum):
+    """How a pattern's name is compared with a resource's; MATCH stands in filters only."""
+
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Permission(IntEnum):
+    """The effect of an entry."""
+
+    DENY = 2
+    ALLOW = 3
+
+
+OPERATIONS: Final = {
+    Resource.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    Resource.GROUP: (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    Resource.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+    Resource.TRANSACTIONAL_ID: (
+        Operation.DESCRIBE,
+        Operation.WRITE,
+        Operation.TWO_PHASE_COMMIT,
+    ),
+    Resource.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    Resource.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+}
+"""The operations that make sense on each type of resource, besides ALL (KIP-430)."""
+
+
+def bits(operations: Sequence[Operation]) -> int:
+    """Return the operations as a set of bits, one per code."""
+    return sum(1 << operation for operation in operations)
+
+
+OPERATION_BITS: Final = {resource: bits(operations) for resource, operations in OPERATIONS.items()}
+"""The same, one bit per code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """One access control entry, whose codes are those of the enumerations above."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+@dataclass(frozen=True, slots=True)
+class AclFilter:
+    """Which entries are meant; None, or ANY for a code, leaves a field open.
+
+    With the pattern type MATCH the entries are meant that affect the resource of that name.
+    """
+
+    resource_type: int
+    resource_name: str | None
+    pattern_type: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission: int
+
+    def matches(self, acl: Acl) -> bool:
+        """True if the filter means this entry."""
+        return (
+            self.resource_type in (ANY, acl.resource_type)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (ANY, acl.operation)
+            and self.permission in (ANY, acl.permission)
+            and self._matches_pattern(acl)
+        )
+
+    def _matches_pattern(self, acl: Acl) -> bool:
+        name, kind = self.resource_name, self.pattern_type
+        if kind not in (ANY, Pattern.MATCH, acl.pattern_type):
+            return False
+        if name is None or name == acl.resource_name:
+            return True
+        if kind != Pattern.MATCH:
+            return False
+        if acl.pattern_type == Pattern.PREFIXED:
+            return name.startswith(acl.resource_name)
+        return acl.resource_name == WILDCARD
+
+    def check(self) -> None:
+        """Raise ApiError (INVALID_REQUEST) if a code of the filter does not exist."""
+        for codes, code, what in (
+            (Resource, self.resource_type, "resource type"),
+            (Pattern, self.pattern_type, "pattern type"),
+            (Operation, self.operation, "operation"),
+            (Permission, self.permission, "permission type"),
+        ):
+            if code != ANY:
+                checked(codes, code, what)
+
+
+E = TypeVar("E", bound=IntEnum)
+
+
+def checked(codes: type[E], code: int, what: str) -> E:
+    """Return the member of an enumeration; ApiError (INVALID_REQUEST) if there is no such code."""
+    try:
+        return codes(code)
+    except ValueError:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no {what} {code}") from None
+
+
+def check_new(acl: Acl) -> None:
+    """Raise ApiError (INVALID_REQUEST) if nobody may create this entry.
+
+    Any operation is accepted on any type of resource, as in Kafka, even if it makes no sense there.
+    """
+    checked(Resource, acl.resource_type, "resource type")
+    checked(Operation, acl.operation, "operation")
+    checked(Permission, acl.permission, "permission type")
+    kind = checked(Pattern, acl.pattern_type, "pattern type")
+    why = ""
+    if kind is Pattern.MATCH:
+        why = "the pattern of an entry is LITERAL or PREFIXED"
+    elif not acl.resource_name:
+        why = "the resource has no name"
+    elif acl.resource_type == Resource.CLUSTER and acl.resource_name != CLUSTER_NAME:
+        why = f"the only valid name of the CLUSTER resource is {CLUSTER_NAME}"
+    elif ":" not in acl.principal:
+        why = "the principal has no colon between its type and its name, as in User:alice"
+    if why:
+        raise ApiError(ErrorCode.INVALID_REQUEST, why)

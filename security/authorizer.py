@@ -1,0 +1,109 @@
+"""The authorizer: decides, by Kafka's rule for its StandardAuthorizer, who may do what.
+
+Pure. Super users may do everything. For others an entry that denies wins, then one that allows;
+a resource that no entry covers falls to allow.everyone.if.no.acl.found. A connection asks through
+its `Rights`, which remember decisions until an entry changes.
+"""
+
+from typing import Final
+
+from ..protocol.acls import CLUSTER_NAME, OPERATION_BITS, Operation, Resource
+from ..protocol.control.image import Delta, MetadataImage
+from .acl_index import EVERY, AclIndex, Keys, keys_of
+from .authorizer_config import AuthorizerConfig
+from .principal import Principal
+
+MOST_REMEMBERED: Final = 10_000
+"""Decisions that one connection remembers; it forgets them all when they are more."""
+ANY_NAME: Final = "hardcode"
+"""The name for which Kafka asks whether super users and defaults allow some resource of a type."""
+
+
+class Authorizer:
+    """The entries that a node has replayed, and its own settings."""
+
+    def __init__(self, config: AuthorizerConfig) -> None:
+        self._super_users = dict.fromkeys(config.super_principals)
+        self._uncovered = EVERY if config.allow_if_no_acl else 0
+        self._index = AclIndex()
+        self.epoch = 0
+        """Grows with every change of the entries."""
+
+    def on_metadata(self, delta: Delta, image: MetadataImage) -> None:
+        """Apply what a run of metadata records has changed, which has led to `image`."""
+        if delta.is_snapshot:
+            self._index = AclIndex()
+            for acl in image.acls.values():
+                self._index.add(acl)
+        elif not (delta.new_acls or delta.deleted_acls):
+            return
+        else:
+            for acl in delta.deleted_acls.values():
+                self._index.remove(acl)
+            for acl in delta.new_acls.values():
+                self._index.add(acl)
+        self.epoch += 1
+
+    def rights_of(self, principal: Principal, host: str) -> "Rights":
+        """Return the rights of a principal at this address."""
+        return Rights(self, principal, host)
+
+    def is_super_user(self, principal: Principal) -> bool:
+        """True if the principal may do everything."""
+        return str(principal) in self._super_users
+
+    def operations(self, keys: Keys, resource_type: int, name: str) -> int:
+        """Return what the owner of these keys, who is no super user, may do, as bits."""
+        found = self._index.operations(keys, resource_type, name)
+        return self._uncovered if found is None else found
+
+    def may_any(self, keys: Keys, operation: Operation, resource_type: int) -> bool:
+        """True if the owner of these keys may do this with some resource of the type."""
+        if self.operations(keys, resource_type, ANY_NAME) >> operation & 1:
+            return True
+        return self._index.may_any(keys, operation, resource_type)
+
+
+class Rights:
+    """The operations that one principal at one address may do, remembered once found out."""
+
+    __slots__ = ("_authorizer", "_epoch", "_is_super", "_keys", "_known", "host", "principal")
+
+    def __init__(self, authorizer: Authorizer, principal: Principal, host: str) -> None:
+        self._authorizer = authorizer
+        self.principal = principal
+        self.host = host
+        self._is_super = authorizer.is_super_user(principal)
+        self._keys = keys_of(str(principal), host)
+        self._epoch = authorizer.epoch
+        self._known: dict[tuple[int, str], int] = {}
+
+    def may(self, operation: Operation, resource_type: Resource, name: str = CLUSTER_NAME) -> bool:
+        """True if the principal may do this with the resource of that name."""
+        if self._epoch == self._authorizer.epoch:
+            known = self._known.get((resource_type, name))
+            if known is not None:
+                return bool(known >> operation & 1)
+        return bool(self.operations(resource_type, name) >> operation & 1)
+
+    def operations(self, resource_type: Resource, name: str) -> int:
+        """Return all that the principal may do with the resource, as bits by operation."""
+        if self._is_super:
+            return EVERY
+        authorizer = self._authorizer
+        if self._epoch != authorizer.epoch or len(self._known) >= MOST_REMEMBERED:
+            self._known.clear()
+            self._epoch = authorizer.epoch
+        known = self._known.get((resource_type, name))
+        if known is None:
+            known = authorizer.operations(self._keys, resource_type, name)
+            self._known[resource_type, name] = known
+        return known
+
+    def told_operations(self, resource_type: Resource, name: str = CLUSTER_NAME) -> int:
+        """Return the operations that make sense on the resource and are allowed (KIP-430)."""
+        return self.operations(resource_type, name) & OPERATION_BITS[resource_type]
+
+    def may_any(self, operation: Operation, resource_type: Resource) -> bool:
+        """True if the principal may do this with some resource of the type."""
+        return self._is_super or self._authorizer.may_any(self._keys, operation, resource_type)
