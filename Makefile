@@ -39,7 +39,7 @@ WITHIN = timeout --foreground -s INT -k 60
 test: $(STAMP) ## everything a normal machine can run
 	$(MAKE) --no-print-directory check
 	@$(BIN)/python -m minikafka.spark.java || echo "the tests of Spark are skipped"
-	$(WITHIN) 3000 $(BIN)/pytest -q -n 4 --dist loadscope --no-loadscope-reorder -m "slow and not peers" tests
+	$(WITHIN) 3000 $(BIN)/python -u -m pytest -q -n 4 --dist loadscope --no-loadscope-reorder -m "slow and not peers" tests
 
 peers: $(STAMP) ## beside other people's programs, where they are installed: Chromium, Prometheus, Apache Kafka
 	$(BIN)/pytest -q -m peers tests

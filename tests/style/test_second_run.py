@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SLOW = "import pytest\nfrom pathlib import Path\npytestmark = pytest.mark.slow\n"
 FAILS_ONCE = """
