@@ -30,6 +30,17 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 """The type of options that name a file to read."""
 
 
+def options(*declared: Callable[[F], F]) -> Callable[[F], F]:
+    """Declare several options, in the order in which the help lists them."""
+
+    def declare(command: F) -> F:
+        for option in reversed(declared):
+            command = option(command)
+        return command
+
+    return declare
+
+
 def bootstrap_option(*old: str, required: bool = True) -> Callable[[F], F]:
     """Declare `--bootstrap-server` and its former names; an environment variable can replace it."""
     return click.option(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 from .common import bootstrap_server, client_settings, command_config, command_property, run
 from .performance import HEADER, Consumed, consumer_progress, consumer_summary, metric_lines
+from .terminal import progress
 
 POLL_MS = 100
 POLL_RECORDS = 10_000
@@ -151,19 +152,21 @@ async def _measure(settings: dict[str, str], plan: Plan) -> int:
         )
         begin = _consumed(0, 0)
         reported, end, last_ms = begin, begin, _now_ms()
-        while end.count < plan.count and _now_ms() - last_ms <= plan.timeout_ms:
-            records = await consumer.poll(
-                timeout_ms=POLL_MS, max_records=min(POLL_RECORDS, plan.count - end.count)
-            )
-            size = sum(len(r.key or b"") + len(r.value or b"") for r in records)
-            end = _consumed(end.size_bytes + size, end.count + len(records))
-            if records:
-                last_ms = _now_ms()
-            if end.at_ms - reported.at_ms >= plan.interval_ms:
-                if plan.detailed:
-                    line = consumer_progress(reported, end, joining.take(), plan.date_format)
-                    print(line, flush=True)
-                reported = end
+        with progress(0 if plan.detailed else plan.count, "records") as tell:
+            while end.count < plan.count and _now_ms() - last_ms <= plan.timeout_ms:
+                records = await consumer.poll(
+                    timeout_ms=POLL_MS, max_records=min(POLL_RECORDS, plan.count - end.count)
+                )
+                size = sum(len(r.key or b"") + len(r.value or b"") for r in records)
+                end = _consumed(end.size_bytes + size, end.count + len(records))
+                tell(end.count)
+                if records:
+                    last_ms = _now_ms()
+                if end.at_ms - reported.at_ms >= plan.interval_ms:
+                    if plan.detailed:
+                        line = consumer_progress(reported, end, joining.take(), plan.date_format)
+                        print(line, flush=True)
+                    reported = end
         metrics, client_id = consumer.metrics(), consumer.config.client_id
     if end.count < plan.count:
         print(

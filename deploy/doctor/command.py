@@ -1,6 +1,7 @@
 """`minikafka doctor`: flags, the report, and exit codes; the rules are in the other modules."""
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import click
 
 from ...client.cli.common import bootstrap_option, client_settings, command_config, run
+from ...client.cli.terminal import shows_colours
 from ...client.config import AdminConfig, configured
 from ...client.net.address import Address
 from ...runtime.runtime import SystemRuntime
@@ -70,5 +72,5 @@ async def _examine(
     if flags["as_json"]:
         print(json.dumps(document(found, groups, bootstrap), indent=2))
     else:
-        print("\n".join(lines(found, groups, bootstrap)))
+        print("\n".join(lines(found, groups, bootstrap, colours=shows_colours(sys.stdout))))
     return 0 if is_well(findings) else 1

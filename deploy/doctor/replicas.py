@@ -152,6 +152,8 @@ def placement_findings(found: Examined) -> Iterator[Finding]:
 
 
 def _spare(found: Examined) -> Iterator[Finding]:
+    # A cluster of one broker has no room for more replicas, so it was made for what may be lost.
+    has_room = len(found.brokers) > 1
     topics: dict[str, Partition] = {}
     for where, one in sorted(found.partitions.items()):
         if where.topic not in topics or len(one.replicas) < len(topics[where.topic].replicas):
@@ -161,11 +163,11 @@ def _spare(found: Examined) -> Iterator[Finding]:
         if count == 1:
             yield Finding(
                 "one-replica",
-                Severity.WARNING,
+                Severity.WARNING if has_room else Severity.NOTE,
                 f"topic {topic}",
                 "its replication factor is 1: a lost disk loses its records, a restart stops it",
-                "Give it more replicas.",
-                ("plan replication-factor", "--factor", "3", "--topics", topic),
+                "Give it more replicas." if has_room else "Add brokers, and give it more replicas.",
+                ("plan replication-factor", "--factor", "3", "--topics", topic) if has_room else (),
             )
         elif one.min_isr >= count:
             yield Finding(

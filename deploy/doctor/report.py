@@ -2,10 +2,14 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+
+import click
 
 from .facts import Examined
-from .findings import Finding, Group
+from .findings import Finding, Group, Severity
+
+COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
 def command_line(command: Sequence[str], bootstrap: str) -> str:
@@ -16,7 +20,9 @@ def command_line(command: Sequence[str], bootstrap: str) -> str:
     return f"minikafka {command[0]} {words}"
 
 
-def lines(found: Examined, groups: Sequence[Group], bootstrap: str) -> Iterator[str]:
+def lines(
+    found: Examined, groups: Sequence[Group], bootstrap: str, *, colours: bool = False
+) -> Iterator[str]:
     """Yield the report for a terminal, the worst first."""
     entry = found.entry
     if entry is not None:
@@ -24,7 +30,8 @@ def lines(found: Examined, groups: Sequence[Group], bootstrap: str) -> Iterator[
         yield f"{cluster}, {len(found.partitions)} partitions"
     for group in groups:
         yield ""
-        yield f"{group.severity.name} {group.kind}"
+        head = f"{group.severity.name} {group.kind}"
+        yield click.style(head, fg=COLOURS[group.severity], bold=True) if colours else head
         for one in group.shown:
             yield f"  {one.where}: {one.what}"
         if group.hidden_count:

@@ -81,7 +81,8 @@ def controller_findings(found: Examined) -> Iterator[Finding]:
             )
     is_known = all(one.is_supported for one in found.skipped if one.what == "controllers")
     if controllers.quorum is not None:
-        yield from _voters(controllers.quorum)
+        hosts = dict.fromkeys(broker.address.host for broker in found.brokers.values())
+        yield from _voters(controllers.quorum, is_one_machine=len(hosts) < 2)
     elif is_known and controllers.why:
         yield Finding(
             "no-controller",
@@ -93,16 +94,17 @@ def controller_findings(found: Examined) -> Iterator[Finding]:
         )
 
 
-def _voters(quorum: MetadataQuorum) -> Iterator[Finding]:
+def _voters(quorum: MetadataQuorum, *, is_one_machine: bool) -> Iterator[Finding]:
     voters = quorum.voters
     if len(voters) == 1:
+        # Where all brokers are on one machine, others beside it would be lost with it.
         yield Finding(
             "one-controller",
-            Severity.WARNING,
+            Severity.NOTE if is_one_machine else Severity.WARNING,
             f"controller {quorum.leader_id}",
             "it is the only one: while it is away no leader can change",
-            "Run three controllers on machines of their own. Their set is fixed when a cluster is "
-            "made.",
+            "Enough for a cluster on one machine. On several run three, on machines of their own. "
+            "Their set is fixed when a cluster is made.",
         )
     behind = {one.node_id: why for one in voters if (why := _behind(quorum, one)) is not None}
     in_step = len(voters) - len(behind)

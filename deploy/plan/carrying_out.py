@@ -20,8 +20,8 @@ from .plan_file import Plan
 LOOK_SECONDS: Final = 1.0
 """Seconds between two requests for the state of moves under way."""
 
-Tell = Callable[[int, int], None]
-"""Called with the number of partitions that are done, and the number of all."""
+Tell = Callable[[int], None]
+"""Called with the number of partitions that are done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ async def wait(admin: Admin, plan: Plan, tell: Tell) -> None:
     while True:
         moving = await admin.list_partition_reassignments()
         left = [where for where in plan.after if where in moving]
-        tell(len(plan.after) - len(left), len(plan.after))
+        tell(len(plan.after) - len(left))
         if not left:
             break
         await asyncio.sleep(LOOK_SECONDS)

@@ -1,15 +1,22 @@
 """`minikafka plan`: flags, order of requests and exit codes; the rules are in the other modules."""
 
 import re
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ...client.cli.common import FILE, administer, bootstrap_option, command_config, say
+from ...client.cli.common import (
+    FILE,
+    administer,
+    bootstrap_option,
+    command_config,
+    options,
+    say,
+)
 from ...client.cli.json_files import read_json
+from ...client.cli.terminal import progress
 from ...client.partitions import name_of
 from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError
@@ -44,31 +51,23 @@ def _ids(context: click.Context, parameter: click.Parameter, value: str | None) 
     return tuple(dict.fromkeys(int(each) for each in value.split(",")))
 
 
-def _common(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Declare the options that every goal has."""
-    options = [
-        bootstrap_option(),
-        command_config(),
-        click.option(
-            "--output",
-            type=click.Path(dir_okay=False, path_type=Path),
-            help="The file that the plan is written to, for `plan apply`.",
-        ),
-        click.option(
-            "--throttle",
-            type=click.IntRange(min=1),
-            metavar="B/s",
-            help="Bytes per second of each broker, to tell how long it takes.",
-        ),
-        click.option(
-            "--ignore-racks", is_flag=True, help="Take every broker for a rack of its own."
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
+_common = options(
+    bootstrap_option(),
+    command_config(),
+    click.option(
+        "--output",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="The file that the plan is written to, for `plan apply`.",
+    ),
+    click.option(
+        "--throttle",
+        type=click.IntRange(min=1),
+        metavar="B/s",
+        help="Bytes per second of each broker, to tell how long it takes.",
+    ),
+    click.option("--ignore-racks", is_flag=True, help="Take every broker for a rack of its own."),
+)
+"""The options that every goal has."""
 _topics = click.option(
     "--topics", metavar="TOPIC,...", help="Only the partitions of these topics. [default: all]"
 )
@@ -194,93 +193,78 @@ def _save(made: Plan, output: Path | None) -> None:
     say(f"\nWritten to {output}: `minikafka plan apply {output}` carries it out.")
 
 
-_file = click.argument("file", type=FILE, metavar="FILE")
-_wait = click.option(
-    "--wait/--no-wait",
-    "is_waiting",
-    default=True,
-    show_default=True,
-    help="Wait until it is done, and take the throttle away.",
+_made = options(
+    bootstrap_option(), command_config(), click.argument("file", type=FILE, metavar="FILE")
 )
-_throttle = click.option(
-    "--throttle",
-    type=click.IntRange(min=1),
-    metavar="B/s",
-    help="The most bytes per second that each broker copies.",
+"""The parameters of what is done with a plan."""
+_moving = options(
+    _made,
+    click.option(
+        "--throttle",
+        type=click.IntRange(min=1),
+        metavar="B/s",
+        help="The most bytes per second that each broker copies.",
+    ),
+    click.option(
+        "--wait/--no-wait",
+        "is_waiting",
+        default=True,
+        show_default=True,
+        help="Wait until it is done, and take the throttle away.",
+    ),
 )
 
 
 @plan.command("apply")
-@bootstrap_option()
-@command_config()
-@_file
-@_throttle
-@_wait
-def apply(
-    bootstrap: str, command_config: Path | None, file: Path, throttle: int | None, is_waiting: bool
-) -> None:
+@_moving
+def apply(throttle: int | None, is_waiting: bool, **common: Any) -> None:
     """Carry out a plan. After an interruption, call it again: what is done stays done.
 
     \b
     minikafka plan apply drain.json --throttle 50000000
     """
-    made = Plan.parse(read_json(file, OPTION))
 
-    async def carry_out(admin: "Admin") -> int:
+    async def carry_out(admin: "Admin", made: Plan) -> int:
         from .carrying_out import begin
 
         found = await begin(admin, made, throttle)
         for where in found.gone:
             say(f"{name_of(where)}: its topic is gone")
         say(f"{made.goal}: {len(found.waiting)} begun, {len(found.done)} were done")
-        if is_waiting:
-            await _finish(admin, made)
-        return 0
+        return await _finish(admin, made) if is_waiting else 0
 
-    administer(carry_out, COMPLAINT, bootstrap, command_config)
+    _with_plan(carry_out, **common)
 
 
 @plan.command()
-@bootstrap_option()
-@command_config()
-@_file
-@_throttle
-@_wait
-def undo(
-    bootstrap: str, command_config: Path | None, file: Path, throttle: int | None, is_waiting: bool
-) -> None:
+@_moving
+def undo(throttle: int | None, is_waiting: bool, **common: Any) -> None:
     """Take a plan back: cancel what moves, and move back what is done.
 
     \b
     minikafka plan undo drain.json --throttle 50000000
     """
-    made = Plan.parse(read_json(file, OPTION))
 
-    async def go_back(admin: "Admin") -> int:
+    async def take_back(admin: "Admin", made: Plan) -> int:
         from .carrying_out import go_back
 
         back = await go_back(admin, made, throttle)
         say(f"{back.goal}: {len(back.after)} go back")
-        if is_waiting:
-            await _finish(admin, back)
-        return 0
+        return await _finish(admin, back) if is_waiting else 0
 
-    administer(go_back, COMPLAINT, bootstrap, command_config)
+    _with_plan(take_back, **common)
 
 
 @plan.command()
-@bootstrap_option()
-@command_config()
-@_file
-def status(bootstrap: str, command_config: Path | None, file: Path) -> None:
+@_made
+def status(**common: Any) -> None:
     """Tell how far a plan is. Exit code 0 if all of it is done, else 1.
 
     \b
     minikafka plan status drain.json
     """
-    made = Plan.parse(read_json(file, OPTION))
 
-    async def tell(admin: "Admin") -> int:
+    async def tell(admin: "Admin", made: Plan) -> int:
         from .carrying_out import look
 
         found = await look(admin, made)
@@ -292,19 +276,23 @@ def status(bootstrap: str, command_config: Path | None, file: Path) -> None:
             print(f"{name_of(where)}: somebody else moved it to {','.join(map(str, replicas))}")
         return 0 if len(found.done) + len(found.gone) == len(made.after) else 1
 
-    administer(tell, COMPLAINT, bootstrap, command_config)
+    _with_plan(tell, **common)
 
 
-async def _finish(admin: "Admin", made: Plan) -> None:
+def _with_plan(
+    do: "Callable[[Admin, Plan], Awaitable[int]]",
+    bootstrap: str,
+    command_config: Path | None,
+    file: Path,
+) -> None:
+    made = Plan.parse(read_json(file, OPTION))
+    administer(lambda admin: do(admin, made), COMPLAINT, bootstrap, command_config)
+
+
+async def _finish(admin: "Admin", made: Plan) -> int:
     from .carrying_out import wait
 
-    is_terminal = sys.stderr.isatty()
-
-    def tell(done: int, count: int) -> None:
-        if is_terminal:
-            print(f"\r{done} of {count} partitions done", end="", file=sys.stderr, flush=True)
-
-    await wait(admin, made, tell)
-    if is_terminal:
-        print(file=sys.stderr)
+    with progress(len(made.after), "partitions") as tell:
+        await wait(admin, made, tell)
     say("done")
+    return 0

@@ -412,6 +412,28 @@ def test_an_unknown_quorum_of_foreign_brokers_is_no_fault() -> None:
     assert faults(cluster(controllers=Controllers(why="x"), skipped=skipped)) == []
 
 
+def test_a_cluster_that_was_made_small_has_notes_but_no_fault() -> None:
+    at = Address("host-1", 9092)
+    small = replace(
+        cluster(controllers=Controllers(quorum(voter(101)))),
+        brokers={1: Broker(1, at, probe=probe(1), scrape=Scrape(Clock(0, 500)))},
+        partitions={ORDERS: Partition((1,), (1,), 1)},
+    )
+    assert faults(small) == []
+    kinds = [one.kind for one in diagnose(small)]
+    assert kinds == ["one-controller", "unsafe-restart", "one-replica"]
+
+
+def test_severities_have_colours_on_a_terminal() -> None:
+    found = cluster(partitions={ORDERS: Partition((1, 2, 3), (1,), 1)})
+    groups = grouped(diagnose(found), 10)
+    plain = list(lines(found, groups, "host-1:9092"))
+    coloured = list(lines(found, groups, "host-1:9092", colours=True))
+    assert "\x1b[31m\x1b[1mERROR last-copy\x1b[0m" in coloured
+    assert [click.unstyle(line) for line in coloured] == plain
+    assert "ERROR last-copy" in plain
+
+
 def test_at_most_so_many_of_a_kind_are_shown_the_worst_first() -> None:
     many = {TopicPartition("t", index): Partition((1, 2, 3), (1,), 1) for index in range(350)}
     found = cluster(broker(2, rack="x"), partitions=many)
