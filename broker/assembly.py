@@ -17,11 +17,14 @@ from ..runtime.metrics_listener import MetricsListener
 from ..runtime.runtime import Runtime
 from ..security.authorizer import Authorizer
 from ..security.authorizer_config import AuthorizerConfig
+from ..security.client_security import ClientSecurity
 from ..security.control_keys import ControlKeys
+from ..security.sasl.settings import SaslConfig
 from ..storage.directory import LogDirectory
 from .admission.doors import Doors, share_descriptors
 from .admission.limits import ConnectionLimits
 from .admission.load import Caps, Load
+from .admission.logins import Logins
 from .api.fetch_sessions import FetchSessions
 from .api.table import make_apis
 from .config import BrokerConfig, inter_broker_listener
@@ -49,7 +52,7 @@ from .net.timing import RequestTimes
 from .partition.log_store import LogStore
 from .partition.traffic import Traffic
 from .partitions import Links, Partitions
-from .peers import Peers
+from .peers import Peers, Reach
 from .publishing import Publishing
 from .replica.lease import LeaderLease
 from .replica.selector import ReplicaSelectorConfig
@@ -58,7 +61,7 @@ from .replication.isr_proposals import IsrProposals
 from .replication.log_end_reports import LogEndReports
 from .replication.lost_replicas import LostReplicas
 from .replication.repair import Repairs
-from .settings import Settings
+from .settings import Settings, sasl_of
 from .telemetry.clients import ClientTelemetry
 from .telemetry.config import TelemetryConfig
 from .topic_defaults import TopicDefaults
@@ -156,8 +159,8 @@ def assemble(
         position,
         alarms.on_metadata_lost,
     )
-    whereabouts = Whereabouts(follower, config.node_id, inter_broker_listener(config))
-    fetchers = ReplicaFetchers(runtime, config, channel, whereabouts.peer)
+    whereabouts, reach = _make_reach(ground, follower)
+    fetchers = ReplicaFetchers(runtime, config, channel, reach)
     proposals = IsrProposals(runtime, channel, config.node_id)
     log_ends = LogEndReports(runtime, channel, lambda partition: partitions.is_electing(partition))
     lost = LostReplicas(runtime, channel, config.log_dir_failure_timeout_ms, alarms.crash)
@@ -173,10 +176,10 @@ def assemble(
         traffic=None if config.metrics_listener is None else Traffic(),
     )
     partitions = Partitions(runtime, config, store, ground.deadlines, links)
-    repairs = Repairs(runtime, config.node_id, partitions.find, whereabouts.peer)
+    repairs = Repairs(runtime, config.node_id, partitions.find, reach)
     for directory in directories:
         directory.on_damaged = repairs.on_damaged
-    peers = make_peers(runtime, whereabouts)
+    peers = make_peers(runtime, config.node_id, reach)
     edge = make_edge(
         Surroundings(ground, follower, whereabouts, channel, partitions, peers, channel.lease)
     )
@@ -203,6 +206,15 @@ def assemble(
         told_of=told_of,
         metrics=_make_metrics(edge, channel, told_of),
     )
+
+
+def _make_reach(ground: Ground, metadata: Metadata) -> tuple[Whereabouts, Reach]:
+    config, properties, _ = ground.settings
+    listener = inter_broker_listener(config)
+    sasl = sasl_of(config, properties).get(listener)
+    whereabouts = Whereabouts(metadata, config.node_id, listener)
+    security = None if sasl is None else ClientSecurity(sasl.own)
+    return whereabouts, Reach(whereabouts.peer, security)
 
 
 def _make_channel(
@@ -293,9 +305,9 @@ class Surroundings:
     lease: LeaderLease
 
 
-def make_peers(runtime: Runtime, whereabouts: Whereabouts) -> Peers:
+def make_peers(runtime: Runtime, broker_id: int, reach: Reach) -> Peers:
     """Make the connections over which this broker sends requests to the others."""
-    return Peers(runtime, whereabouts.node_id, whereabouts.peer, PEER_REQUEST_MS)
+    return Peers(runtime, broker_id, reach, PEER_REQUEST_MS)
 
 
 def make_sessions(runtime: Runtime, config: BrokerConfig) -> FetchSessions:
@@ -330,6 +342,7 @@ def make_edge(around: Surroundings) -> Edge:
         load=_make_load(ground, limits),
         refusals=Refusals(),
         authorizer=_make_authorizer(ground),
+        logins=_make_logins(ground),
         metadata=around.metadata,
         whereabouts=around.whereabouts,
         controller=around.controller,
@@ -346,6 +359,12 @@ def make_edge(around: Surroundings) -> Edge:
 def _make_authorizer(ground: Ground) -> Authorizer | None:
     config = from_mapping(AuthorizerConfig, ground.settings.properties)
     return None if config.class_name is None else Authorizer(config)
+
+
+def _make_logins(ground: Ground) -> Logins | None:
+    config, properties, _ = ground.settings
+    listeners = sasl_of(config, properties)
+    return Logins(from_mapping(SaslConfig, properties), listeners) if listeners else None
 
 
 def _make_telemetry(ground: Ground) -> ClientTelemetry | None:

@@ -17,7 +17,7 @@ from ..security.listener import (
     protocol_of,
 )
 
-SPOKEN = (SecurityProtocol.PLAINTEXT,)
+SPOKEN = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT)
 """The security protocols that listeners of this broker may have."""
 ANY_ADDRESS = ("0.0.0.0", "::")
 

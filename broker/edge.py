@@ -13,6 +13,7 @@ from ..security.authorizer import Authorizer
 from .admission.doors import Doors
 from .admission.limits import ConnectionLimits
 from .admission.load import Load
+from .admission.logins import Logins
 from .config import BrokerConfig
 from .control.auto_creation import AutoCreation
 from .control.controller_channel import ActiveController
@@ -51,6 +52,8 @@ class Edge:
 
     authorizer: Authorizer | None
     """The rules of who may do what. It is None if everybody may do everything."""
+    logins: Logins | None
+    """The logins by SASL. It is None if no listener asks for one."""
 
     metadata: Metadata
     whereabouts: Whereabouts

@@ -5,7 +5,7 @@ caller decides what to do after a failure. The broker may also send requests to 
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..client.net.address import Address
 from ..client.net.backoff import Backoff
@@ -16,8 +16,18 @@ from ..protocol.control.messages import Endpoint
 from ..protocol.errors import RemoteProtocolError
 from ..runtime.errors import MinikafkaError
 from ..runtime.runtime import Runtime
+from ..security.client_security import ClientSecurity
 
 RECONNECT = Backoff(first_ms=50, most_ms=1000, steady_count=5)
+
+
+class Reach(NamedTuple):
+    """The way from one broker to the others."""
+
+    endpoint_of: Callable[[int], Endpoint | None]
+    """Returns the address of a broker by id, or None if it is not registered."""
+    security: ClientSecurity | None = None
+    """The security of connections to brokers; None if their listener is for plain text."""
 
 
 class PeerFailed(MinikafkaError):
@@ -31,15 +41,15 @@ class Peers:
         self,
         runtime: Runtime,
         broker_id: int,
-        endpoint_of: Callable[[int], Endpoint | None],
+        reach: Reach,
         request_timeout_ms: int,
     ) -> None:
-        """`endpoint_of` returns the address of a broker by id, or None if it is not registered."""
-        self._endpoint_of = endpoint_of
+        self._endpoint_of = reach.endpoint_of
         options = ConnectionOptions(
             client_id=f"broker-{broker_id}",
             connect_timeout_ms=request_timeout_ms,
             request_timeout_ms=request_timeout_ms,
+            security=reach.security,
         )
         self._pool = Pool(runtime, options, RECONNECT)
 

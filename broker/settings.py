@@ -10,8 +10,10 @@ from typing import NamedTuple
 from ..runtime.config import check_keys, from_mapping
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from ..security.authorizer_config import AuthorizerConfig
+from ..security.listener import SecurityProtocol
+from ..security.sasl.settings import ListenerSasl, SaslConfig, read_listeners
 from .admission.limits import ConnectionLimits
-from .config import BrokerConfig
+from .config import BrokerConfig, bound_listeners, inter_broker_listener
 from .control.metadata_position import MetadataConfig
 from .coordinator.group.config import GroupConfig
 from .coordinator.transaction.config import TransactionConfig
@@ -46,6 +48,7 @@ TABLES = (
     MetadataConfig,
     TelemetryConfig,
     AuthorizerConfig,
+    SaslConfig,
 )
 """The tables of a broker's settings, except the defaults of topics."""
 COORDINATOR_PREFIXES = ("group.", "offsets.", "transaction.", "transactional.", "producer.id.")
@@ -60,6 +63,16 @@ class Settings(NamedTuple):
     warnings: list[str]
 
 
+def sasl_of(config: BrokerConfig, properties: Mapping[str, str]) -> dict[str, ListenerSasl]:
+    """Return the logins of each listener with SASL; raise ConfigError if a key is wrong."""
+    names = [
+        listener.name
+        for listener in bound_listeners(config)
+        if SecurityProtocol(listener.security_protocol).has_sasl
+    ]
+    return read_listeners(properties, names, inter_broker_listener(config))
+
+
 def read_settings(properties: Mapping[str, str]) -> Settings:
     """Check properties and return the settings.
 
@@ -70,6 +83,7 @@ def read_settings(properties: Mapping[str, str]) -> Settings:
     for table in TABLES:
         from_mapping(table, properties)
     config = from_mapping(BrokerConfig, properties)
+    sasl_of(config, properties)
     TopicDefaults(config.node_id, properties)
     return Settings(config, dict(properties), warnings)
 

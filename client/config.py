@@ -9,8 +9,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypedDict, TypeVar
 
-from ..runtime.config import check_keys, config_table, from_mapping, setting, settings_of
+from ..runtime.config import check_keys, config_table, from_mapping, setting, settings_of, shown
 from ..runtime.errors import ConfigError
+from ..security.client_security import ClientSecurity
+from ..security.listener import SecurityProtocol
+from ..security.sasl.client import CLIENT_MECHANISMS
+from .login_settings import credentials_of
 from .net.address import Address
 
 log = logging.getLogger(__name__)
@@ -20,7 +24,7 @@ C = TypeVar("C", bound="CommonConfig")
 Servers = str | Sequence[str]
 """One host:port, several separated by commas, or a list of host:port."""
 
-_SECURITY = "only plaintext connections exist so far"
+_SECURITY = "connections by TLS do not exist so far"
 _JAVA = "it names Java classes; hand functions or objects to the client"
 _FIXED = "this client sizes it by itself"
 
@@ -28,10 +32,6 @@ KNOWN_UNUSED: Final[dict[str, str]] = {
     key: reason
     for reason, keys in {
         _SECURITY: (
-            "sasl.jaas.config",
-            "sasl.mechanism",
-            "sasl.password",
-            "sasl.username",
             "ssl.ca.location",
             "ssl.keystore.location",
             "ssl.truststore.location",
@@ -67,6 +67,9 @@ INSTEAD: Final = {
     "message.timeout.ms": "delivery.timeout.ms",
     "queue.buffering.max.ms": "linger.ms",
     "retries": "delivery.timeout.ms",
+    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.plain.password": "sasl.password",
+    "sasl.plain.username": "sasl.username",
 }
 """Keys of other clients that are refused, and the key to use instead."""
 
@@ -85,8 +88,27 @@ class CommonConfig:
     security_protocol: str = setting(
         "security.protocol",
         "PLAINTEXT",
-        choices=("PLAINTEXT",),
+        choices=("PLAINTEXT", "SASL_PLAINTEXT"),
         doc="The protocol of connections: whether they use TLS and SASL.",
+    )
+    sasl_mechanism: str | None = setting(
+        "sasl.mechanism",
+        None,
+        choices=CLIENT_MECHANISMS,
+        doc="The mechanism of the login; required with a security.protocol of SASL. PLAIN sends "
+        "the password as it is, SCRAM never sends it.",
+    )
+    sasl_username: str | None = setting(
+        "sasl.username", None, doc="The user that this client logs in as."
+    )
+    sasl_password: str | None = setting(
+        "sasl.password", None, secret=True, doc="The password of that user."
+    )
+    sasl_jaas_config: str | None = setting(
+        "sasl.jaas.config",
+        None,
+        secret=True,
+        doc="User and password in Kafka's JAAS text, in place of sasl.username and sasl.password.",
     )
     request_timeout_ms: int = setting(
         "request.timeout.ms",
@@ -99,7 +121,8 @@ class CommonConfig:
         "bootstrap.timeout.ms",
         10_000,
         at_least=1,
-        doc="How long the first connection to the cluster is retried before BootstrapError.",
+        doc="How long the first connection to the cluster is retried before BootstrapError; a "
+        "login that is refused is not retried.",
     )
     socket_connection_setup_timeout_ms: int = setting(
         "socket.connection.setup.timeout.ms",
@@ -144,6 +167,28 @@ class CommonConfig:
         doc="When a request has had no answer for this long, the client asks another "
         "broker who leads the partition.",
     )
+
+    def check(self) -> None:
+        """Check the rules across settings; raise ConfigError, which names the first broken one."""
+        self.security()
+
+    def security_settings(self) -> dict[str, Any]:
+        """Return the settings of security by field, for another client of the same cluster."""
+        return {field: getattr(self, field) for field in _SECURITY_FIELDS}
+
+    def security(self) -> ClientSecurity | None:
+        """Return the steps of each connection before its first request; None if there are none.
+
+        Raise ConfigError if a setting is missing that security.protocol needs.
+        """
+        if not SecurityProtocol(self.security_protocol).has_sasl:
+            return None
+        return ClientSecurity(credentials_of(self))
+
+
+_SECURITY_FIELDS: Final = tuple(
+    row.field for row in settings_of(CommonConfig) if row.key.startswith(("security.", "sasl."))
+)
 
 
 @config_table
@@ -242,6 +287,7 @@ class ProducerConfig(CommonConfig):
 
     def check(self) -> None:
         """Check the rules across settings; ConfigError names the first that is broken."""
+        CommonConfig.check(self)
         if self.enable_idempotence and self.acks_number != -1:
             raise ConfigError("acks", self.acks, "must be all when enable.idempotence is true")
         if self.transactional_id is not None:
@@ -400,6 +446,7 @@ class ConsumerConfig(CommonConfig):
 
     def check(self) -> None:
         """Check the rules across settings; ConfigError names the first that is broken."""
+        CommonConfig.check(self)
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             why = "must be less than session.timeout.ms, at most a third of it is usual"
             raise ConfigError("heartbeat.interval.ms", self.heartbeat_interval_ms, why)
@@ -428,6 +475,10 @@ class CommonSettings(TypedDict, total=False):
 
     client_id: str
     security_protocol: str
+    sasl_mechanism: str | None
+    sasl_username: str | None
+    sasl_password: str | None
+    sasl_jaas_config: str | None
     request_timeout_ms: int
     bootstrap_timeout_ms: int
     socket_connection_setup_timeout_ms: int
@@ -506,9 +557,10 @@ def configured(table: type[C], servers: Servers | None, settings: Mapping[str, A
         dotted = name.replace("_", ".")
         key = dotted if dotted in known or dotted in KNOWN_UNUSED else name
         if key in mapping:
-            raise ConfigError(key, value, "is given twice")
+            raise ConfigError(key, shown(key, value), "is given twice")
         if key not in known and INSTEAD.get(key) in known:
-            raise ConfigError(key, value, f"unknown key; use {INSTEAD[key]} instead")
+            why = f"unknown key; use {INSTEAD[key]} instead"
+            raise ConfigError(key, shown(key, value), why)
         mapping[key] = _as_text(value)
     for warning in check_keys(mapping, table, known_unused=KNOWN_UNUSED):
         log.warning("%s", warning)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ..protocol.errors import ApiError
 from ..protocol.types import TopicPartition
+from .net.errors import LOG_IN
 from .net.errors import Attempt as Attempt
 from .net.errors import ClientClosed as ClientClosed
 from .net.errors import ClientError as ClientError
@@ -25,6 +26,11 @@ class BootstrapError(ClientError):
     def __init__(self, attempts: Sequence[Attempt]) -> None:
         super().__init__(attempts)
         self.attempts = tuple(attempts)
+
+    @property
+    def is_final(self) -> bool:
+        """True if every address refused the login, so that trying again will not help."""
+        return bool(self.attempts) and all(each.phase == LOG_IN for each in self.attempts)
 
     def __str__(self) -> str:
         tried = "; ".join(f"{a.address}: {a.phase}: {a.cause}" for a in self.attempts)

@@ -50,6 +50,7 @@ def pool_for(runtime: Runtime, config: CommonConfig, traffic: Traffic) -> Pool:
         client_id=config.client_id,
         connect_timeout_ms=config.socket_connection_setup_timeout_ms,
         request_timeout_ms=config.request_timeout_ms,
+        security=config.security(),
         traffic=traffic,
     )
     backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
@@ -102,7 +103,9 @@ class Metadata:
                         self._staleness.on_asked(self._runtime.monotonic_ms(), self._runtime.rng)
                         await self._refresh_once(attempts)
                         break
-                    except BootstrapError:
+                    except BootstrapError as error:
+                        if error.is_final:
+                            raise
                         await asyncio.sleep(self._config.reconnect_backoff_ms / 1000)
         except TimeoutError:
             pass

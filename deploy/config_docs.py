@@ -20,6 +20,7 @@ from ..protocol.client_metrics import ClientMetricsConfig
 from ..runtime.config import PLUGIN_PREFIXES, Setting, settings_of
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from ..security.authorizer_config import AuthorizerConfig
+from ..security.sasl.settings import SaslConfig
 from ..storage.topic_config import TopicConfig
 
 INTRODUCTION: Final = """\
@@ -36,6 +37,7 @@ This page is made from the tables in the code: `python -m minikafka.deploy.confi
 TABLES: Final = {
     "Brokers: minikafka-broker": BrokerConfig,
     "Brokers: connections": ConnectionLimits,
+    "Brokers: logins by SASL": SaslConfig,
     "Brokers: compaction": CompactionConfig,
     "Brokers: reading from followers": ReplicaSelectorConfig,
     "Brokers: transactions": TransactionConfig,

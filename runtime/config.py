@@ -9,6 +9,7 @@ then an empty value is None. A class may define `check(self)` for rules across f
 """
 
 import dataclasses
+import re
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,6 +38,7 @@ PLUGIN_PREFIXES = (
 
 _BOOLEANS = {"true": True, "false": False}
 _REQUIRED: Any = object()
+_MAYBE_SECRET = re.compile(r"pas+w|pwd|secret|jaas|credential|keystore")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +172,8 @@ def setting(
         "aliases": dict(scales),
     }
     if default is _REQUIRED:
-        return dataclasses.field(metadata={"setting": row})
-    return dataclasses.field(default=default, metadata={"setting": row})
+        return dataclasses.field(repr=not secret, metadata={"setting": row})
+    return dataclasses.field(default=default, repr=not secret, metadata={"setting": row})
 
 
 @dataclass_transform(
@@ -289,6 +291,11 @@ def _unescaped(text: str) -> str:
     return "".join(out)
 
 
+def shown(key: str, value: object) -> object:
+    """Return the value, or None if the key may be that of a secret, perhaps misspelt."""
+    return None if _MAYBE_SECRET.search(key.lower()) else value
+
+
 def apply_overrides(mapping: Mapping[str, str], overrides: Iterable[str]) -> dict[str, str]:
     """Return the mapping with `key=value` texts from the command line added or replaced.
 
@@ -324,5 +331,6 @@ def check_keys(
         if key in known_unused:
             warnings.append(f"{key} has no effect: {known_unused[key]}")
             continue
-        raise ConfigError(key, value, f"unknown key{did_you_mean(key, [*known, *known_unused])}")
+        why = f"unknown key{did_you_mean(key, [*known, *known_unused])}"
+        raise ConfigError(key, shown(key, value), why)
     return warnings

@@ -19,7 +19,6 @@ KNOWN_UNUSED: dict[str, str] = {
             "num.recovery.threads.per.data.dir",
             "num.replica.alter.log.dirs.threads",
             "queued.max.requests",
-            "connection.failed.authentication.delay.ms",
         ),
         "socket buffers are left to the system": (
             "replica.socket.receive.buffer.bytes",
@@ -137,7 +136,6 @@ KNOWN_UNUSED: dict[str, str] = {
             "log.local.retention.ms",
         ),
         "it configures Java's security classes": (
-            "connections.max.reauth.ms",
             "delegation.token.expiry.check.interval.ms",
             "delegation.token.expiry.time.ms",
             "delegation.token.max.lifetime.ms",

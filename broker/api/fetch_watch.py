@@ -130,9 +130,9 @@ class FollowerWatch:
 
 def watch_of(connection: Connection, session: FetchSession, follower: int) -> FollowerWatch:
     """Return the connection's watch of this session; replace its watch of another session."""
-    watch = connection.watch
+    watch = connection.session.watch
     if not isinstance(watch, FollowerWatch) or watch.session is not session:
         if watch is not None:
             watch.close()
-        watch = connection.watch = FollowerWatch(connection, session, follower)
+        watch = connection.session.watch = FollowerWatch(connection, session, follower)
     return watch

@@ -50,6 +50,8 @@ ALTER_CLUSTER = Whole(Need(Op.ALTER, CLUSTER))
 
 TABLE: Final[Mapping[ApiKey, Sequence[Guard]]] = {
     ApiKey.API_VERSIONS: (),
+    ApiKey.SASL_HANDSHAKE: (),
+    ApiKey.SASL_AUTHENTICATE: (),
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (),
     ApiKey.PUSH_TELEMETRY: (),
     # Records and topics.

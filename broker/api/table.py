@@ -48,6 +48,7 @@ from . import (
     offset_for_leader_epoch,
     produce,
     produce_repeat,
+    sasl,
     sync_group,
     txn_offset_commit,
     write_txn_markers,
@@ -88,6 +89,9 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: no_security.alter_client_quotas,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: no_security.describe_user_scram_credentials,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: no_security.alter_user_scram_credentials,
+    # Logins that no listener asks for; the others are handled by `net/authentication.py`.
+    ApiKey.SASL_HANDSHAKE: sasl.handshake,
+    ApiKey.SASL_AUTHENTICATE: sasl.authenticate,
     # Groups.
     ApiKey.FIND_COORDINATOR: find_coordinator.handle,
     ApiKey.JOIN_GROUP: join_group.handle,

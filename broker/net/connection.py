@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from ...protocol.codec import BAD_BYTES, decode_request_header, decoder_of, frame_response
 from ...protocol.errors import ProtocolError, RemoteProtocolError
@@ -24,6 +24,7 @@ from ...runtime.errors import InvariantViolation
 from ...security.listener import Listener
 from ..edge import Edge
 from .answer import Answer, Api, Call, Repeats
+from .authentication import Authentication, guard_of
 from .idleness import Idleness
 from .inbox import QUEUED_BYTES_MAX, Inbox
 from .outbox import Outbox
@@ -41,13 +42,6 @@ LINGER_MS = 10_000
 """Milliseconds that a peer may take to read the last responses after we have closed."""
 
 
-class Watch(Protocol):
-    """An object that an API keeps for a connection as long as the connection is open."""
-
-    def close(self) -> None:
-        """Release everything, because the connection is gone."""
-
-
 class Connection(asyncio.BufferedProtocol):
     """Reads requests, has them answered, and writes the answers."""
 
@@ -61,8 +55,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_replica = False
         """True if a follower fetches over the connection. The memory limit of all connections does
         not apply to it, because requests that hold memory may wait for followers."""
-        self.watch: Watch | None = None
-        """Notes the changed partitions of a follower's fetch session."""
+        self.guard: Authentication | None = None
         self.wall_ms = self.started = 0
         """The wall time of the latest event in ms, and the number of requests handled so far."""
         self._apis = apis
@@ -90,6 +83,7 @@ class Connection(asyncio.BufferedProtocol):
         refused = self.edge.doors.admit(self)
         if refused is None:
             self._idleness.watch()
+            self.guard = guard_of(self)
         else:
             self.close_after_answers(refused)
 
@@ -100,9 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         self._idleness.end()
         if self.meter is not None:
             self.meter.close(self)
-        if self.watch is not None:
-            self.watch.close()
-            self.watch = None
+        self.session.close()
         pending, self._pending = self._pending, deque()
         self._fresh = []
         for answer in pending:
@@ -273,6 +265,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start(self, frame: memoryview) -> None:
         self.started += 1
+        if self.guard is not None and not self.guard.passes(frame):
+            return
         if self._repeats is not None:
             repeated = self._repeats.answer(self, frame)
             if repeated is not None:

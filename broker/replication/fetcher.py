@@ -8,7 +8,7 @@ report a change (`interrupt`). Decides nothing about a partition.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ...client.net.backoff import Backoff
 from ...client.net.connection import ConnectionOptions, KafkaConnection
@@ -16,7 +16,6 @@ from ...client.net.errors import ClientError
 from ...client.net.watched import SILENCE_MS, WatchedConnection
 from ...protocol.api import ApiKey
 from ...protocol.codec import decode
-from ...protocol.control.messages import Endpoint
 from ...protocol.errors import ErrorCode, RemoteProtocolError
 from ...protocol.messages import fetch as wire
 from ...runtime.owned_task import OwnedTask
@@ -25,6 +24,7 @@ from ...runtime.waiting import happens_within
 from ..config import BrokerConfig
 from ..control.controller_channel import ControllerChannel
 from ..partition.partition import Partition
+from ..peers import Reach
 from ..replica.follower import Fetched, FetchPosition, Phase
 from . import following
 from .leader_offsets import leader_offsets
@@ -54,13 +54,13 @@ class ReplicaFetcher:
         config: BrokerConfig,
         channel: ControllerChannel,
         leader_id: int,
-        endpoint_of: Callable[[int], Endpoint | None],
+        reach: Reach,
     ) -> None:
         self._runtime = runtime
         self._config = config
         self._channel = channel
         self.leader_id = leader_id
-        self._endpoint_of = endpoint_of
+        self._reach = reach
         self._partitions: dict[tuple[bytes, int], Partition] = {}
         self._changed: dict[tuple[bytes, int], None] = {}
         """The partitions whose next position may differ from the one that the leader knows."""
@@ -156,7 +156,7 @@ class ReplicaFetcher:
 
     async def _fetch_while_connected(self) -> None:
         if self._connection is None:
-            endpoint = self._endpoint_of(self.leader_id)
+            endpoint = self._reach.endpoint_of(self.leader_id)
             if endpoint is None:
                 return
             options = ConnectionOptions(
@@ -164,6 +164,7 @@ class ReplicaFetcher:
                 connect_timeout_ms=min(self._config.replica_socket_timeout_ms, SILENCE_MS),
                 request_timeout_ms=self._config.replica_fetch_wait_max_ms
                 + self._config.replica_socket_timeout_ms,
+                security=self._reach.security,
             )
             self._session = ReplicaSession()
             watched = await WatchedConnection.open(

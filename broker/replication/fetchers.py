@@ -5,14 +5,14 @@ has a partition; a partition that this broker leads has none. A leader has `num.
 fetchers at most, and topic id and index decide which of them a partition gets.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from ...protocol.control.messages import Endpoint
 from ...runtime.runtime import Runtime
 from ..config import BrokerConfig
 from ..control.controller_channel import ControllerChannel
 from ..partition.partition import Partition
+from ..peers import Reach
 from .fetcher import ReplicaFetcher
 
 
@@ -31,12 +31,12 @@ class ReplicaFetchers:
         runtime: Runtime,
         config: BrokerConfig,
         channel: ControllerChannel,
-        endpoint_of: Callable[[int], Endpoint | None],
+        reach: Reach,
     ) -> None:
         self._runtime = runtime
         self._config = config
         self._channel = channel
-        self._endpoint_of = endpoint_of
+        self._reach = reach
         self._fetchers: dict[Place, ReplicaFetcher] = {}
         self._place_of: dict[Partition, Place] = {}
         self._with_news: dict[Place, None] = {}
@@ -55,7 +55,7 @@ class ReplicaFetchers:
         fetcher = self._fetchers.get(place)
         if fetcher is None:
             fetcher = ReplicaFetcher(
-                self._runtime, self._config, self._channel, place.leader_id, self._endpoint_of
+                self._runtime, self._config, self._channel, place.leader_id, self._reach
             )
             self._fetchers[place] = fetcher
             fetcher.start()

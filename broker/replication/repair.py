@@ -15,7 +15,6 @@ from collections.abc import Callable
 
 from ...client.net.connection import ConnectionOptions, KafkaConnection
 from ...client.net.errors import ClientError
-from ...protocol.control.messages import Endpoint
 from ...protocol.errors import ErrorCode, RemoteProtocolError
 from ...protocol.messages.fetch import (
     FetchPartition,
@@ -33,6 +32,7 @@ from ...storage.damage import Damage
 from ...storage.integrity import judge
 from ..partition.partition import Partition
 from ..partition.requests import DEBUGGING_CONSUMER
+from ..peers import Reach
 
 log = logging.getLogger(__name__)
 
@@ -55,12 +55,12 @@ class Repairs:
         runtime: Runtime,
         broker_id: int,
         find: Callable[[str, int], Partition | ErrorCode],
-        endpoint_of: Callable[[int], Endpoint | None],
+        reach: Reach,
     ) -> None:
         self._runtime = runtime
         self._broker_id = broker_id
         self._find = find
-        self._endpoint_of = endpoint_of
+        self._reach = reach
         self._places: dict[Place, CorruptLog] = {}
         self._told: dict[str, None] = {}
         """The messages that were logged about present damage, each of them once."""
@@ -145,13 +145,14 @@ class Repairs:
 
     async def _fetch(self, peer: int, partition: Partition, damage: Damage) -> bytes | None:
         """Fetch the peer's batches in the damaged range; None if it cannot give them now."""
-        endpoint = self._endpoint_of(peer)
+        endpoint = self._reach.endpoint_of(peer)
         if endpoint is None:
             return None
         options = ConnectionOptions(
             client_id=f"broker-{self._broker_id}-repair",
             connect_timeout_ms=REQUEST_TIMEOUT_MS,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
+            security=self._reach.security,
         )
         try:
             host, port = endpoint.host, endpoint.port

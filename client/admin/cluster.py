@@ -23,7 +23,8 @@ from ...protocol.messages.update_features import (
 )
 from ...protocol.schema import Versions
 from ..errors import AdminError, RequestTimedOut, UnsupportedVersion
-from ..net.connection import SOFTWARE_NAME, SOFTWARE_VERSION, KafkaConnection
+from ..net.connection import KafkaConnection
+from ..net.greeting import SOFTWARE_NAME, SOFTWARE_VERSION
 from ..outcomes import error_of, raise_for
 from .asking import Asking
 from .cluster_types import (

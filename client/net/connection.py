@@ -18,18 +18,25 @@ from ...protocol import codec
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, RemoteProtocolError
 from ...protocol.framing import CONTROL_FRAME_BEGIN, FrameReader
-from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ...protocol.messages.api_versions import ApiVersionsResponse
 from ...protocol.primitives import read_uvarint
 from ...protocol.schema import shape_of
 from ...runtime.keepalive import keep_alive
 from ...runtime.runtime import Runtime
-from ...runtime.version import VERSION
-from .errors import Attempt, ConnectError, ConnectionLost, RequestTimedOut, UnsupportedVersion
+from ...security.client_security import ClientSecurity
+from ...security.sasl.errors import SaslError
+from .errors import (
+    LOG_IN,
+    Attempt,
+    ConnectError,
+    ConnectionLost,
+    RequestTimedOut,
+    UnsupportedVersion,
+)
+from .greeting import log_in, negotiate
 from .traffic import Traffic
 from .versions import AgreedVersions
 
-SOFTWARE_NAME: Final = "minikafka-python"
-SOFTWARE_VERSION: Final = VERSION
 UNSUPPORTED_VERSION_BYTES: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 SCRATCH_BYTES: Final = 4096
 CLOSE_WAIT_S: Final = 1.0
@@ -50,6 +57,8 @@ class ConnectionOptions:
     max_in_flight: int = 100
     """The most unanswered requests. At this number `request` waits, and `send` raises
     ConnectionLost."""
+    security: ClientSecurity | None = None
+    """The steps before the first request; None if the listener is for plain text."""
     traffic: Traffic | None = None
     """The object that counts what goes over the connections; None if nothing is counted."""
 
@@ -116,11 +125,15 @@ class KafkaConnection(asyncio.BufferedProtocol):
             async with asyncio.timeout(options.connect_timeout_ms / 1000):
                 await connection._loop.create_connection(lambda: connection, host, port)
                 phase = "negotiate"
-                await connection._negotiate()
+                await negotiate(connection, options.connect_timeout_ms)
+                await log_in(connection, options, runtime.rng.randbytes)
         except TimeoutError:
             connection.abort("took too long to open")
             cause = f"no answer within {options.connect_timeout_ms} ms"
             raise ConnectError(Attempt(connection.address, phase, cause)) from None
+        except SaslError as error:
+            connection.abort("the login failed")
+            raise ConnectError(Attempt(connection.address, LOG_IN, str(error))) from error
         except (OSError, ConnectionLost, RemoteProtocolError, UnsupportedVersion) as error:
             connection.abort("could not be opened")
             raise ConnectError(_attempt(connection.address, phase, error)) from error
@@ -232,16 +245,6 @@ class KafkaConnection(asyncio.BufferedProtocol):
         else:
             self._transport.writelines(parts)
         return correlation_id
-
-    async def _negotiate(self) -> None:
-        request = ApiVersionsRequest(
-            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
-        )
-        version: int | None = shape_of(ApiVersionsRequest).versions.last
-        timeout_ms = self._options.connect_timeout_ms
-        while version is not None:
-            answer: ApiVersionsResponse = await self._send(request, version, timeout_ms, raw=False)
-            version = self.versions.on_answer(answer, version)
 
     # -- deadlines: one timer for all requests of the connection
 

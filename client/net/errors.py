@@ -5,7 +5,7 @@ clients raise.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...runtime.errors import MinikafkaError
 
@@ -14,13 +14,17 @@ class ClientError(MinikafkaError):
     """The base class of the errors that clients raise, other than a broker's ApiError."""
 
 
+LOG_IN: Final = "log in"
+"""The phase that failed if the broker refused the login. Trying again will not help."""
+
+
 class Attempt(NamedTuple):
     """One try to reach one address."""
 
     address: str
     """host:port as configured or as the cluster advertised it."""
     phase: str
-    """The phase that failed: resolve, connect, negotiate or metadata."""
+    """The phase that failed: resolve, connect, negotiate, log in or metadata."""
     cause: str
 
 

@@ -37,6 +37,8 @@ _CURES: Final = {
     "connect": "Start the broker, or correct host and port; look for a firewall between.",
     "negotiate": "Something listens there that does not answer as a broker does: correct the port; "
     "if it is right, the broker hangs or is stopped: look at its process and its log.",
+    "log in": "The listener asks for a login: give security.protocol, sasl.mechanism and the "
+    "password in the file of --command-config.",
     "metadata": "The broker accepts connections but does not answer: look at its log and its load.",
 }
 

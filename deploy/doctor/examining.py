@@ -60,7 +60,10 @@ async def examine(
     """Examine the cluster that `config` leads to, and the controllers at these addresses."""
     steps = Steps(step_ms)
     addresses = [Address.parse(server) for server in config.bootstrap_servers]
-    doors = await all_of(probe(runtime, one, timeout_ms=step_ms) for one in addresses)
+    security = config.security()
+    doors = await all_of(
+        probe(runtime, one, timeout_ms=step_ms, security=security) for one in addresses
+    )
     quorum = await probe_controllers(runtime, tuple(controllers), timeout_ms=step_ms)
     found = Examined(tuple(doors), controllers=quorum)
     entry = found.entry
@@ -73,8 +76,9 @@ async def examine(
         "request_timeout_ms": step_ms,
         "socket_connection_setup_timeout_ms": step_ms,
         "enable_metrics_push": False,
+        **config.security_settings(),
     }
-    admin = Admin(runtime=runtime, **settings)  # type: ignore[arg-type]
+    admin = Admin(runtime=runtime, **settings)
     try:
         await admin.start()
         found = await _Examination(runtime, admin, steps).whole(found, entry)
@@ -136,7 +140,11 @@ class _Examination:
             return broker
         limit_ms = self._steps.limit_ms
         met = await probe(
-            self._runtime, broker.address, timeout_ms=limit_ms, expected=broker.node_id
+            self._runtime,
+            broker.address,
+            timeout_ms=limit_ms,
+            security=self._admin.config.security(),
+            expected=broker.node_id,
         )
         broker = replace(broker, probe=met)
         if not met.is_good or met.denial is not None:

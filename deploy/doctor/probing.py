@@ -10,14 +10,10 @@ import asyncio
 from ...client.admin.controllers import describe_quorum
 from ...client.errors import BootstrapError
 from ...client.net.address import Address
-from ...client.net.connection import (
-    SOFTWARE_NAME,
-    SOFTWARE_VERSION,
-    ConnectionOptions,
-    KafkaConnection,
-)
+from ...client.net.connection import ConnectionOptions, KafkaConnection
 from ...client.net.control import ControlConnection
 from ...client.net.errors import ClientError, ConnectError
+from ...client.net.greeting import SOFTWARE_NAME, SOFTWARE_VERSION
 from ...protocol.api import ApiKey
 from ...protocol.control.messages import (
     PROTOCOL_VERSION_MAX,
@@ -36,6 +32,7 @@ from ...protocol.messages.describe_configs import (
 from ...protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ...protocol.schema import Versions
 from ...runtime.runtime import Runtime
+from ...security.client_security import ClientSecurity
 from .facts import Advertised, ControllerProbe, Controllers, Probe
 
 ASKED_KEY = "node.id"
@@ -46,14 +43,22 @@ _VERSIONS = ApiVersionsRequest(
 
 
 async def probe(
-    runtime: Runtime, address: Address, *, timeout_ms: int, expected: int | None = None
+    runtime: Runtime,
+    address: Address,
+    *,
+    timeout_ms: int,
+    security: ClientSecurity | None,
+    expected: int | None = None,
 ) -> Probe:
     """Connect to an address and ask for the cluster; `timeout_ms` bounds each phase.
 
     With `expected`, ask the broker that answers whether it has this id.
     """
     options = ConnectionOptions(
-        client_id="doctor", connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
+        client_id="doctor",
+        connect_timeout_ms=timeout_ms,
+        request_timeout_ms=timeout_ms,
+        security=security,
     )
     try:
         connection = await KafkaConnection.open(runtime, *address, options)

@@ -19,6 +19,7 @@ from minikafka.broker.partition.requests import Appended, FetchAnswer, FetchSpec
 from minikafka.broker.partition.verification import Verification
 from minikafka.broker.partition.waiters import DataWaiters, Waiter
 from minikafka.broker.partitions import Partitions
+from minikafka.broker.peers import Reach
 from minikafka.broker.replica.lease import LeaderLease
 from minikafka.broker.replica.silence import FollowersHeard
 from minikafka.broker.replica.state import NoRole, PartitionMetadata
@@ -378,7 +379,7 @@ class Front:
         read = Settings(config, settings, warnings=[])
         ground = Ground(stock.runtime, read, defaults, stock.deadlines)
         where = Whereabouts(stock.metadata, config.node_id, inter_broker_listener(config))
-        self.peers = make_peers(stock.runtime, where)
+        self.peers = make_peers(stock.runtime, config.node_id, Reach(where.peer))
         self.edge = make_edge(
             Surroundings(
                 ground=ground,

@@ -221,6 +221,8 @@ INSIDE = (
 """The APIs whose handlers check the requests themselves."""
 OPEN = (
     ApiKey.API_VERSIONS,
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
     ApiKey.PUSH_TELEMETRY,

@@ -116,6 +116,8 @@ async def test_api_versions_tells_what_a_kafka_broker_of_today_tells(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
         ApiKey.DESCRIBE_CLUSTER: (0, 2),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
+        ApiKey.SASL_HANDSHAKE: (0, 1),
+        ApiKey.SASL_AUTHENTICATE: (0, 2),
         ApiKey.FIND_COORDINATOR: (0, 6),
         ApiKey.JOIN_GROUP: (0, 9),
         ApiKey.SYNC_GROUP: (0, 5),

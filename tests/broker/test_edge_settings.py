@@ -41,7 +41,7 @@ def read(**settings: str) -> BrokerConfig:
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "needs a host that others can reach"),
         ({"advertised.listeners": "X://h:1"}, "listener X is advertised but not in listeners"),
         ({"inter.broker.listener.name": "X"}, "inter.broker.listener.name=X: listener X is not"),
-        ({"listeners": "SSL://h:1"}, "only PLAINTEXT is spoken"),
+        ({"listeners": "SSL://h:1"}, "only PLAINTEXT, SASL_PLAINTEXT is spoken"),
         ({"listeners": "INSIDE://h:1"}, "listener INSIDE is missing, and its name is no security"),
         ({"listener.security.protocol.map": "A:TLS"}, "=TLS: must be one of PLAINTEXT, SSL, SASL"),
         (

@@ -13,6 +13,7 @@ from minikafka.broker.edge import Edge
 from minikafka.broker.net.connection import Connection
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partition.requests import FetchAnswer, FetchSpec
+from minikafka.broker.peers import Reach
 from minikafka.broker.replica.follower import Phase
 from minikafka.broker.replica.leader import ProposeIsr
 from minikafka.broker.replication.fetchers import ReplicaFetchers
@@ -92,7 +93,7 @@ async def pair_of(tmp_path: Path, *, max_wait_ms: int) -> AsyncIterator[Pair]:
             replica_socket_timeout_ms=5_000,
         ),
         channel.as_channel(),
-        lambda broker_id: Endpoint("PLAINTEXT", "127.0.0.1", made.port),
+        Reach(lambda broker_id: Endpoint("PLAINTEXT", "127.0.0.1", made.port)),
     )
     made = Pair(leader, follower, edge, front.sessions, server, fetchers)
     follower.fetchers.real = fetchers
@@ -264,14 +265,16 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 
 def watch_in(pair: Pair) -> FollowerWatch:
-    (watch,) = [each.watch for each in connections_of(pair.edge) if each.watch is not None]
+    (watch,) = [
+        each.session.watch for each in connections_of(pair.edge) if each.session.watch is not None
+    ]
     assert isinstance(watch, FollowerWatch)
     return watch
 
 
 async def quiet(pair: Pair) -> FollowerWatch:
     """Nothing is left to read or to tell."""
-    await until(lambda: any(c.watch is not None for c in connections_of(pair.edge)))
+    await until(lambda: any(c.session.watch is not None for c in connections_of(pair.edge)))
     watch = watch_in(pair)
     await until(lambda: not watch.unread)
     return watch

@@ -128,7 +128,7 @@ def of_versions(api_key: ApiKey, versions: range, row: Row) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("api_key", "version", "row"), list(cases()))
-async def test_s41_an_api_is_refused_then_allowed_by_exactly_what_it_needs(
+async def test_s_41_an_api_is_refused_then_allowed_by_exactly_what_it_needs(
     make_broker: MakeBroker, api_key: ApiKey, version: int, row: Row
 ) -> None:
     broker = make_broker(**STANDARD)
@@ -198,7 +198,7 @@ async def test_operations_on_the_cluster_and_on_groups_are_those_that_are_allowe
 # What is left out, and what is refused in part.
 
 
-async def test_s36_groups_that_a_client_may_not_describe_are_not_listed(
+async def test_s_36_groups_that_a_client_may_not_describe_are_not_listed(
     make_broker: MakeBroker,
 ) -> None:
     broker = make_broker(**STANDARD)
@@ -243,7 +243,7 @@ async def test_transactions_and_their_topics_are_shown_to_who_may_describe_them(
     assert hidden.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-async def test_s35_one_topic_denied_leaves_the_others_not_attempted(
+async def test_s_35_one_topic_denied_leaves_the_others_not_attempted(
     make_broker: MakeBroker,
 ) -> None:
     broker = make_broker(**STANDARD)
@@ -306,7 +306,7 @@ async def test_all_offsets_of_a_group_are_told_without_hidden_topics(
     assert [(each.name, each.topic_id) for each in seen] == [(topics[0].name, topics[0].topic_id)]
 
 
-async def test_s33_a_topic_that_may_not_be_described_is_deleted_alike_whether_it_exists(
+async def test_s_33_a_topic_that_may_not_be_described_is_deleted_alike_whether_it_exists(
     make_broker: MakeBroker,
 ) -> None:
     broker = make_broker(**STANDARD)

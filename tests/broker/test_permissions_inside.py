@@ -165,7 +165,7 @@ async def test_a_partition_is_refused_then_read_with_the_right_to_read(
 
 
 @pytest.mark.parametrize("version", [12, 14, 17])
-async def test_s31_a_client_that_fetches_as_a_broker_is_refused_and_changes_nothing(
+async def test_s_31_a_client_that_fetches_as_a_broker_is_refused_and_changes_nothing(
     broker: FakeBroker, version: int
 ) -> None:
     client = broker.connect()
@@ -182,7 +182,7 @@ async def test_s31_a_client_that_fetches_as_a_broker_is_refused_and_changes_noth
     )
 
 
-async def test_s38_a_session_loses_the_right_to_read_with_the_entry(broker: FakeBroker) -> None:
+async def test_s_38_a_session_loses_the_right_to_read_with_the_entry(broker: FakeBroker) -> None:
     client = broker.connect()
     give(broker, right(Op.READ, T))
     opened = client.ask(fetched(session_id=0, session_epoch=0), 12)
@@ -205,7 +205,7 @@ def told(client: Client, request: MetadataRequest, version: int) -> list[tuple[A
 
 
 @pytest.mark.parametrize("version", range(13))
-async def test_s32_a_hidden_topic_is_answered_like_an_absent_one(
+async def test_s_32_a_hidden_topic_is_answered_like_an_absent_one(
     broker: FakeBroker, version: int
 ) -> None:
     client = broker.connect()

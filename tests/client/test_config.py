@@ -143,3 +143,50 @@ def test_the_default_is_this_machine() -> None:
 def test_addresses_are_read_and_shown(text: str, host: str, port: int) -> None:
     assert Address.parse(text) == (host, port)
     assert str(Address.parse(text)) == text
+
+
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="p";'
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"sasl.username": "a", "sasl.password": "p"},
+        {"sasl_jaas_config": JAAS},
+    ],
+)
+def test_a_login_is_read_from_either_form(settings: dict[str, str]) -> None:
+    given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", **settings}
+    config = configured(AdminConfig, "a:1", given)
+    security = config.security()
+    assert security is not None
+    assert security.credentials is not None
+    assert security.credentials.name == "a"
+    assert "'p'" not in repr(config)
+    again = configured(AdminConfig, "a:1", config.security_settings())
+    assert again.security_settings() == config.security_settings()
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({}, "sasl.mechanism"),
+        ({"sasl.mechanism": "GSSAPI"}, "sasl.mechanism"),
+        ({"sasl.mechanism": "PLAIN"}, "sasl.username"),
+        ({"sasl.mechanism": "PLAIN", "sasl.username": "a"}, "sasl.password"),
+        ({"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.jaas.config": JAAS}, "sasl.jaas"),
+        ({"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": JAAS}, "sasl.jaas"),
+        ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS.replace('"a"', '""')}, "sasl.jaas"),
+        ({"sasl.mechanisms": "PLAIN"}, "sasl.mechanisms"),
+        ({"sasl.pasword": "hunter2"}, "sasl.pasword"),
+        ({"sasl.plain.password": "hunter2"}, "sasl.plain.password"),
+    ],
+)
+@pytest.mark.parametrize("table", [AdminConfig, ProducerConfig, ConsumerConfig])
+def test_a_login_that_is_not_whole_names_the_key(
+    table: type[AdminConfig], settings: dict[str, str], key: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        configured(table, "a:1", {"security.protocol": "SASL_PLAINTEXT", **settings})
+    assert caught.value.key.startswith(key)
+    assert "hunter2" not in str(caught.value)

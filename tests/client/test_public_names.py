@@ -7,7 +7,7 @@ from pathlib import Path
 
 import minikafka
 from minikafka import _HOME_OF, aio
-from minikafka.client.net.connection import SOFTWARE_VERSION
+from minikafka.client.net.greeting import SOFTWARE_VERSION
 
 ROOT = Path(__file__).parents[2]
 

@@ -136,7 +136,7 @@ def everything() -> Machine:
         (None, PREFIXED, [("t", PREFIXED), ("x", PREFIXED)]),
     ],
 )
-def test_s39_a_filter_means_what_its_pattern_type_says(
+def test_s_39_a_filter_means_what_its_pattern_type_says(
     name: str | None, pattern: int, found: list[tuple[str, int]]
 ) -> None:
     machine = everything()
@@ -172,7 +172,7 @@ def test_an_entry_that_two_filters_mean_is_deleted_once_and_told_twice() -> None
     assert len(names(machine)) == 3
 
 
-def test_s40_more_entries_than_fit_into_a_decision_are_refused_and_none_is_deleted() -> None:
+def test_s_40_more_entries_than_fit_into_a_decision_are_refused_and_none_is_deleted() -> None:
     machine = Machine(brokers_up=1)
     for number in range(DECISION_RECORDS_MAX + 1):
         acl = Acl(Resource.TOPIC, f"t{number}", LITERAL, "User:a", "*", Operation.READ, 3)

@@ -101,7 +101,7 @@ async def test_who_holds_the_key_registers_and_asks(sealed: Sealed) -> None:
     assert (await broker.create_topic("t", 1, 1)).error_code == 0
 
 
-async def test_s50_without_the_key_a_controller_is_not_even_asked(
+async def test_s_50_without_the_key_a_controller_is_not_even_asked(
     sealed: Sealed, caplog: pytest.LogCaptureFixture
 ) -> None:
     """S-50: nothing that a stranger says is answered, and the cluster is not named to it."""
@@ -247,7 +247,7 @@ async def test_forged_datagrams_change_nothing(sealed: Sealed) -> None:
     assert lease.is_live
 
 
-async def test_s53_keys_change_under_a_broker_that_works(sealed: Sealed) -> None:
+async def test_s_53_keys_change_under_a_broker_that_works(sealed: Sealed) -> None:
     """S-53: the file gets a second key, then loses the first; connections that are open stay."""
     old = await sealed.broker(1)
     key_file(sealed.path, 1, 2)

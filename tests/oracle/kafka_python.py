@@ -9,6 +9,7 @@ with warnings.catch_warnings():
     import kafka.protocol.consumer
     import kafka.protocol.metadata
     import kafka.protocol.producer
+    import kafka.protocol.sasl
     import kafka.record.default_records
     from kafka.protocol.schemas import load_json
 
@@ -19,6 +20,7 @@ MODULES = (
     kafka.protocol.consumer,
     kafka.protocol.metadata,
     kafka.protocol.admin,
+    kafka.protocol.sasl,
 )
 
 

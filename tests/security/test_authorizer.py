@@ -57,7 +57,7 @@ def may(
     return authorizer.rights_of(principal, host).may(operation, TOPIC, name)
 
 
-def test_s27_a_super_user_may_do_what_is_denied_to_everybody() -> None:
+def test_s_27_a_super_user_may_do_what_is_denied_to_everybody() -> None:
     denied = acl("t", Operation.ALL, who="User:*", deny=True)
     authorizer = authorizer_of(denied, super_users="User:alice; User:CN=a,O=b")
     assert may(authorizer, Operation.READ, "t")
@@ -65,14 +65,14 @@ def test_s27_a_super_user_may_do_what_is_denied_to_everybody() -> None:
     assert not may(authorizer, Operation.READ, "t", BOB)
 
 
-def test_s28_denying_to_read_wins_and_leaves_describing_alone() -> None:
+def test_s_28_denying_to_read_wins_and_leaves_describing_alone() -> None:
     authorizer = authorizer_of(acl("t", deny=True), acl("*", Operation.ALL))
     assert not may(authorizer, Operation.READ, "t")
     assert may(authorizer, Operation.DESCRIBE, "t")
     assert may(authorizer, Operation.READ, "u")
 
 
-def test_s29_an_entry_for_anybody_ends_the_default_for_that_resource() -> None:
+def test_s_29_an_entry_for_anybody_ends_the_default_for_that_resource() -> None:
     of_bob = acl("a", who="User:bob")
     authorizer = authorizer_of(of_bob, allow_everyone_if_no_acl_found="true")
     assert not may(authorizer, Operation.READ, "a")
@@ -81,7 +81,7 @@ def test_s29_an_entry_for_anybody_ends_the_default_for_that_resource() -> None:
     assert not may(authorizer, Operation.WRITE, "b")
 
 
-def test_s30_a_prefix_covers_names_that_begin_with_it() -> None:
+def test_s_30_a_prefix_covers_names_that_begin_with_it() -> None:
     authorizer = authorizer_of(acl("foo", pattern=Pattern.PREFIXED))
     found = {name: may(authorizer, Operation.READ, name) for name in ("foo", "foobar", "fo", "Foo")}
     assert found == {"foo": True, "foobar": True, "fo": False, "Foo": False}

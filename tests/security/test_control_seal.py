@@ -166,7 +166,7 @@ def test_a_frame_counts_once_in_its_place_and_its_direction() -> None:
         initiator.open(memoryview(initiator.close(b"3")))
 
 
-def test_s52_frames_of_a_recorded_session_open_nothing_in_another() -> None:
+def test_s_52_frames_of_a_recorded_session_open_nothing_in_another() -> None:
     """S-52: the initiator's nonce is repeated too, and only the acceptor's is new."""
     initiator, recorded = agreed()
     frame = initiator.close(b"Hello")
@@ -254,7 +254,7 @@ def test_a_text_without_keys_is_refused_with_the_reason(text: str, why: str) -> 
         keyring_of(text)
 
 
-def test_s55_no_key_is_shown_when_one_is_printed_or_refused() -> None:
+def test_s_55_no_key_is_shown_when_one_is_printed_or_refused() -> None:
     """S-55: a key is in no text."""
     secret = b"a secret of more than 64 bytes, which must not be shown to anybody at all"
     shown = b64encode(secret).decode()

@@ -292,9 +292,7 @@ def test_isolation_and_other_settings_of_the_client() -> None:
         ("kafka.value.deserializer", "convert the column"),
         ("kafka.interceptor.classes", "Java"),
         ("kafka.partitioner.class", "give a column partition"),
-        ("kafka.sasl.jaas.config", "plaintext"),
-        ("kafka.ssl.truststore.password", "plaintext"),
-        ("kafka.sasl.login.refresh.window.factor", "plaintext"),
+        ("kafka.ssl.truststore.password", "TLS"),
         ("spark.kafka.consumer.cache.capacity", "keeps its own connections"),
     ],
 )
@@ -305,13 +303,23 @@ def test_settings_that_are_not_the_users(option: str, why: str) -> None:
 
 
 def test_a_secret_is_not_repeated_in_an_error() -> None:
-    assert "hunter2" not in str(refused({"subscribe": "t", "kafka.sasl.password": "hunter2"}))
+    for key in ("sasl.pasword", "ssl.key.password"):
+        assert "hunter2" not in str(refused({"subscribe": "t", f"kafka.{key}": "hunter2"}))
 
 
 def test_security_that_the_client_lacks() -> None:
-    for protocol in ("SSL", "SASL_PLAINTEXT"):
-        error = refused({"subscribe": "t", **kafka(security_protocol=protocol)})
-        assert error.option == "kafka.security.protocol"
+    error = refused({"subscribe": "t", **kafka(security_protocol="SSL")})
+    assert error.option == "kafka.security.protocol"
+
+
+def test_a_login_needs_all_that_its_mechanism_needs() -> None:
+    options = kafka(security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="a")
+    assert refused({"subscribe": "t", **options}).option == "kafka.sasl.password"
+    client = batch(**options, **kafka(sasl_password="pw")).client
+    assert client["sasl.password"] == "pw"
+
+
+def test_plain_text_needs_nothing() -> None:
     assert batch(**kafka(security_protocol="PLAINTEXT")).client["security.protocol"] == "PLAINTEXT"
 
 

@@ -1,0 +1,56 @@
+"""The logins of a broker: what its listeners with SASL offer, and who has not logged in yet.
+
+Clients that have not logged in are few and have little time, so that strangers cannot fill a
+broker: one too many replaces the one that has been there the longest.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ...security.sasl.plain import PlainServer
+from ...security.sasl.server import Offered, ServerLogin
+from ...security.sasl.settings import EnabledMechanism, ListenerSasl, SaslConfig
+from .doors import Guest
+
+LOGIN_MS: Final = 10_000
+"""Milliseconds that a client has for its login, from the connection on."""
+STRANGERS_MAX: Final = 256
+"""The most connections whose clients have not logged in."""
+
+
+class Logins:
+    """Begins logins, and keeps the connections on which one is under way."""
+
+    def __init__(self, config: SaslConfig, listeners: Mapping[str, ListenerSasl]) -> None:
+        """`listeners` has the listeners with SASL, by name."""
+        self.config = config
+        self._offered = {
+            name: {
+                mechanism: Offered(_server_end(enabled), enabled.reauth_ms)
+                for mechanism, enabled in listener.mechanisms.items()
+            }
+            for name, listener in listeners.items()
+        }
+        self.strangers: dict[Guest, None] = {}
+        """The connections whose clients have not logged in, in the order in which they came."""
+
+    def begin(self, listener: str) -> ServerLogin | None:
+        """Return the login of a new connection; None if the listener has no SASL."""
+        offered = self._offered.get(listener)
+        return None if offered is None else ServerLogin(offered)
+
+    def enter(self, stranger: Guest) -> None:
+        """Keep a connection whose client has not logged in; the oldest of too many is closed."""
+        self.strangers[stranger] = None
+        if len(self.strangers) > STRANGERS_MAX:
+            oldest = next(iter(self.strangers))
+            self.leave(oldest)
+            oldest.cut(f"{STRANGERS_MAX} others are not logged in either, and it came first")
+
+    def leave(self, stranger: Guest) -> None:
+        """Forget a connection, because its client has logged in or it is closed."""
+        self.strangers.pop(stranger, None)
+
+
+def _server_end(enabled: EnabledMechanism) -> Callable[[], PlainServer]:
+    return lambda: PlainServer(enabled.passwords)

@@ -1,0 +1,53 @@
+"""The credentials that a client's settings name, and the rules between those settings."""
+
+from typing import Protocol
+
+from ..runtime.errors import ConfigError
+from ..security.sasl.client import CLIENT_MECHANISMS, Credentials
+from ..security.sasl.jaas import parse_jaas
+
+
+class LoginSettings(Protocol):
+    """The settings of a login, which every client has."""
+
+    @property
+    def security_protocol(self) -> str:
+        """The protocol of connections."""
+
+    @property
+    def sasl_mechanism(self) -> str | None:
+        """The mechanism of the login."""
+
+    @property
+    def sasl_username(self) -> str | None:
+        """The user to log in as."""
+
+    @property
+    def sasl_password(self) -> str | None:
+        """The password of that user."""
+
+    @property
+    def sasl_jaas_config(self) -> str | None:
+        """User and password in Kafka's JAAS text."""
+
+
+def credentials_of(settings: LoginSettings) -> Credentials:
+    """Return the credentials; raise ConfigError, which names the key that is missing or wrong."""
+    mechanism, protocol = settings.sasl_mechanism, settings.security_protocol
+    if mechanism is None:
+        why = f"is required with {protocol}: one of {', '.join(CLIENT_MECHANISMS)}"
+        raise ConfigError("sasl.mechanism", None, why)
+    name, password = settings.sasl_username, settings.sasl_password
+    if settings.sasl_jaas_config is not None:
+        if name is not None or password is not None:
+            why = "cannot be given together with sasl.username and sasl.password"
+            raise ConfigError("sasl.jaas.config", None, why)
+        login = parse_jaas("sasl.jaas.config", settings.sasl_jaas_config, mechanism)
+        name, password = login.username, login.password
+        if not name or not password:
+            raise ConfigError("sasl.jaas.config", None, "must give username and password")
+    if not name:
+        raise ConfigError("sasl.username", None, f"is required with {protocol}")
+    if not password:
+        raise ConfigError("sasl.password", None, f"is required with {protocol}")
+    return Credentials(mechanism, name, password)

@@ -1,0 +1,47 @@
+"""Replies of the server end of a mechanism to one token, and the contract of both ends."""
+
+from typing import NamedTuple, Protocol
+
+
+class Challenge(NamedTuple):
+    """The login goes on: the client gets this token and must answer it."""
+
+    token: bytes
+
+
+class Accepted(NamedTuple):
+    """The client has proved to be the user of that name."""
+
+    name: str
+    token: bytes = b""
+    """The last token for the client, by which a server may prove itself."""
+
+
+class Refused(NamedTuple):
+    """The login failed."""
+
+    message: str
+    """The text that the client is told. It never says whether the user exists."""
+
+
+Reply = Challenge | Accepted | Refused
+
+
+class ServerEnd(Protocol):
+    """The server end of one login by one mechanism."""
+
+    def step(self, token: bytes) -> Reply:
+        """Take the client's next token."""
+
+
+class ClientEnd(Protocol):
+    """The client end of one login by one mechanism."""
+
+    def first(self) -> bytes:
+        """Return the token that begins the login."""
+
+    def step(self, token: bytes) -> bytes | None:
+        """Take the server's next token; return the answer, or None if the login is over.
+
+        SaslError if the token is malformed or the server could not prove itself.
+        """

@@ -1,0 +1,302 @@
+"""A connection to a listener with SASL: nothing passes before the login, and what it then costs."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from minikafka.broker.admission.logins import STRANGERS_MAX
+from minikafka.broker.net import authentication
+from minikafka.broker.net.connection import Connection
+from minikafka.client.errors import ConnectError, ConnectionLost
+from minikafka.client.net.connection import ConnectionOptions, KafkaConnection
+from minikafka.client.net.errors import LOG_IN
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.api_versions import ApiVersionsRequest
+from minikafka.protocol.messages.list_groups import ListGroupsRequest
+from minikafka.protocol.messages.metadata import MetadataRequest
+from minikafka.protocol.messages.produce import ProduceRequest
+from minikafka.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from minikafka.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from minikafka.runtime.runtime import SystemRuntime
+from minikafka.security.client_security import ClientSecurity
+from minikafka.security.listener import Listener
+from minikafka.security.principal import ANONYMOUS, user
+from minikafka.security.sasl.client import Credentials
+from minikafka.security.sasl.plain import WRONG
+
+from .conftest import MakeBroker
+from .edge_support import Client, FakeBroker
+
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+GOOD, BAD = b"\0alice\0pw", b"\0alice\0no"
+VERSIONS = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+PRODUCE = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[])
+
+Locked = Callable[..., FakeBroker]
+
+
+@pytest.fixture
+def locked(make_broker: MakeBroker) -> Locked:
+    """Makes a broker with the listener LOCKED, for which alice has a password."""
+
+    def make(**settings: str) -> FakeBroker:
+        return make_broker(
+            **{
+                "listeners": "PLAINTEXT://h:1,LOCKED://h:2",
+                "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,LOCKED:SASL_PLAINTEXT",
+                "sasl_enabled_mechanisms": "PLAIN",
+                "listener_name_locked_plain_sasl_jaas_config": (
+                    f'{MODULE} required user_alice="pw" user_bob="pw";'
+                ),
+                "connection_failed_authentication_delay_ms": "0",
+                **settings,
+            }
+        )
+
+    return make
+
+
+def connect(broker: FakeBroker) -> Client:
+    return broker.connect("LOCKED")
+
+
+def handshake(client: Client, mechanism: str = "PLAIN", version: int = 1) -> None:
+    response = client.ask(SaslHandshakeRequest(mechanism=mechanism), version)
+    assert (response.error_code, response.mechanisms) == (0, ["PLAIN"])
+
+
+def log_in(client: Client, token: bytes = GOOD) -> None:
+    handshake(client)
+    response = client.ask(SaslAuthenticateRequest(auth_bytes=token), 2)
+    assert (response.error_code, response.auth_bytes) == (0, b"")
+
+
+async def closed(client: Client) -> None:
+    async with asyncio.timeout(10):
+        await client.transport.closed.wait()
+
+
+async def test_a_login_gives_the_connection_its_principal(locked: Locked) -> None:
+    broker = locked()
+    client = connect(broker)
+    assert client.ask(VERSIONS, 4).error_code == 0
+    assert client.connection.session.principal == ANONYMOUS
+    log_in(client)
+    assert client.connection.session.principal == user("alice")
+    assert client.connection.guard is None
+    assert client.ask(ListGroupsRequest(), 5).error_code == 0
+    assert broker.edge.logins is not None
+    assert not broker.edge.logins.strangers
+    # A login that comes again has no place any more, and the connection goes on.
+    for request, version in (
+        (SaslHandshakeRequest(mechanism="PLAIN"), 1),
+        (SaslAuthenticateRequest(auth_bytes=GOOD), 2),
+    ):
+        assert client.ask(request, version).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert client.ask(ListGroupsRequest(), 5).error_code == 0
+
+
+async def test_s_01_a_request_before_the_login_is_not_answered(locked: Locked) -> None:
+    client = connect(locked())
+    client.send(MetadataRequest(topics=None), 12)
+    await closed(client)
+    assert client.transport.sent == b""
+
+
+async def test_s_02_a_client_finds_the_version_of_api_versions(locked: Locked) -> None:
+    client = connect(locked())
+    frame = bytearray(client.frame(VERSIONS, 4))
+    struct.pack_into(">h", frame, 6, 99)
+    client.asked[1] = (18, 0)
+    client.feed(bytes(frame))
+    (response,) = client.responses()
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert client.ask(VERSIONS, 4).error_code == 0
+    log_in(client)
+
+
+async def test_s_03_a_mechanism_that_is_not_enabled_is_refused(locked: Locked) -> None:
+    client = connect(locked())
+    client.send(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
+    await closed(client)
+    (response,) = client.responses()
+    assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert response.mechanisms == ["PLAIN"]
+
+
+@pytest.mark.parametrize("token", [BAD, b"\0nobody\0no"])
+async def test_s_04_the_refusal_of_a_login_is_held_back(locked: Locked, token: bytes) -> None:
+    broker = locked(connection_failed_authentication_delay_ms="100")
+    client = connect(broker)
+    handshake(client)
+    began_ms = broker.runtime.monotonic_ms()
+    client.send(SaslAuthenticateRequest(auth_bytes=token), 2)
+    client.feed(client.frame(SaslAuthenticateRequest(auth_bytes=GOOD), 2))
+    assert client.responses() == []
+    await closed(client)
+    assert broker.runtime.monotonic_ms() - began_ms >= 100
+    (response,) = client.responses()
+    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert response.error_message == WRONG
+    assert client.connection.session.principal == ANONYMOUS
+
+
+async def test_s_05_tokens_without_requests(locked: Locked) -> None:
+    client = connect(locked())
+    handshake(client, version=0)
+    before = len(client.transport.sent)
+    client.feed(struct.pack(">i", len(GOOD)) + GOOD)
+    assert client.transport.sent[before:] == b"\0\0\0\0"
+    assert client.connection.session.principal == user("alice")
+    bad = connect(locked())
+    handshake(bad, version=0)
+    before = len(bad.transport.sent)
+    bad.feed(struct.pack(">i", len(BAD)) + BAD)
+    await closed(bad)
+    assert bad.transport.sent[before:] == b""
+
+
+async def test_s_09_strangers_take_little_memory(locked: Locked) -> None:
+    broker = locked()
+    assert broker.edge.logins is not None
+    large = connect(broker)
+    large.feed(struct.pack(">i", 600_000))
+    await closed(large)
+    await asyncio.sleep(0)
+    first, *others = [connect(broker) for _ in range(STRANGERS_MAX)]
+    assert not first.transport.is_closed
+    connect(broker)
+    assert first.transport.is_aborted
+    assert len(broker.edge.logins.strangers) == STRANGERS_MAX
+    assert not any(each.transport.is_closed for each in others)
+    log_in(others[0])
+    assert len(broker.edge.logins.strangers) == STRANGERS_MAX - 1
+    # Who is logged in may send larger requests.
+    others[0].feed(struct.pack(">i", 600_000))
+    assert not others[0].transport.is_closed
+
+
+async def test_s_10_a_login_has_a_deadline(locked: Locked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authentication, "LOGIN_MS", 10)
+    client = connect(locked())
+    client.feed(b"\0")
+    await closed(client)
+    assert client.transport.sent == b""
+
+
+async def test_s_16_a_handshake_on_a_listener_without_sasl(locked: Locked) -> None:
+    client = locked().connect()
+    assert client.connection.guard is None
+    response = client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    assert (response.error_code, response.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
+    assert client.ask(ListGroupsRequest(), 5).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "is_answered"),
+    [(SaslHandshakeRequest(mechanism="PLAIN"), 1, True), (PRODUCE, 12, False)],
+)
+async def test_another_request_in_the_middle_of_a_login(
+    locked: Locked, request_: object, version: int, is_answered: bool
+) -> None:
+    client = connect(locked())
+    handshake(client)
+    client.send(request_, version)
+    await closed(client)
+    codes = [response.error_code for response in client.responses()]
+    assert codes == ([ErrorCode.ILLEGAL_SASL_STATE] if is_answered else [])
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\0", b"\xff" * 9, b"\0\x24\0\x07\0\0\0\1\xff\xff", b"\0\x63" + bytes(9)]
+)
+async def test_bytes_that_are_no_request_end_the_connection(locked: Locked, body: bytes) -> None:
+    client = connect(locked())
+    client.feed(struct.pack(">i", len(body)) + body)
+    await closed(client)
+    assert client.transport.sent == b""
+
+
+class TestReauthentication:
+    async def test_s_14_nothing_is_appended_after_the_end_of_a_session(
+        self, locked: Locked
+    ) -> None:
+        broker = locked(listener_name_locked_connections_max_reauth_ms="1")
+        client = connect(broker)
+        handshake(client)
+        response = client.ask(SaslAuthenticateRequest(auth_bytes=GOOD), 1)
+        assert response.session_lifetime_ms == 1
+        assert client.connection.guard is not None
+        await asyncio.sleep(0.002)
+        sent = bytes(client.transport.sent)
+        client.send(PRODUCE, 12)
+        await closed(client)
+        assert bytes(client.transport.sent) == sent
+
+    async def test_a_client_may_log_in_again(
+        self, locked: Locked, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("minikafka.security.sasl.server.BETWEEN_LOGINS_MS", 0)
+        client = connect(locked(connections_max_reauth_ms="60000"))
+        for _ in range(3):
+            log_in(client)
+            assert client.ask(ListGroupsRequest(), 5).error_code == 0
+        handshake(client)
+        client.send(SaslAuthenticateRequest(auth_bytes=b"\0bob\0pw"), 2)
+        await closed(client)
+        (response,) = client.responses()
+        assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+Open = Callable[[ClientSecurity | None], Awaitable[KafkaConnection]]
+
+
+@asynccontextmanager
+async def opening(broker: FakeBroker) -> AsyncIterator[Open]:
+    """Our own client's connections to the broker, over a socket."""
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(broker.edge, Listener("LOCKED"), broker.apis), "127.0.0.1", 0
+    )
+    port = server.sockets[0].getsockname()[1]
+
+    async def open_(security: ClientSecurity | None) -> KafkaConnection:
+        options = ConnectionOptions(security=security)
+        return await KafkaConnection.open(SystemRuntime("test"), "127.0.0.1", port, options)
+
+    yield open_
+    broker.edge.doors.close()
+    server.close()
+    await server.wait_closed()
+
+
+async def test_our_client_logs_in(locked: Locked) -> None:
+    async with opening(locked()) as open_:
+        connection = await open_(ClientSecurity(Credentials("PLAIN", "alice", "pw")))
+        assert (await connection.request(ListGroupsRequest())).error_code == 0
+        await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("credentials", "why"),
+    [
+        (Credentials("PLAIN", "alice", "no"), WRONG),
+        (Credentials("SCRAM-SHA-256", "alice", "pw"), "does not offer SCRAM-SHA-256, but PLAIN"),
+    ],
+)
+async def test_our_client_tells_why_its_login_failed(
+    locked: Locked, credentials: Credentials, why: str
+) -> None:
+    async with opening(locked()) as open_:
+        with pytest.raises(ConnectError, match=why) as caught:
+            await open_(ClientSecurity(credentials))
+        assert caught.value.attempt.phase == LOG_IN
+
+
+async def test_our_client_without_a_login_is_told_that_there_must_be_one(locked: Locked) -> None:
+    async with opening(locked()) as open_:
+        connection = await open_(None)
+        with pytest.raises(ConnectionLost):
+            await connection.request(ListGroupsRequest())
