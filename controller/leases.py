@@ -267,7 +267,7 @@ class Leases:
         return self._warn(lease, "heartbeats (UDP) stopped arriving")
 
     def next_deadline_ms(self) -> int | None:
-        """Return the time of the next call of `on_deadline`."""
+        """Return the time of the next call of `on_deadline`; None if none is due."""
         return min(
             (
                 deadline

@@ -89,7 +89,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of one command and return the command."""
+        """Import the module of one command and return the command; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")

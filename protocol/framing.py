@@ -59,7 +59,7 @@ class FrameReader:
     )
 
     def __init__(self, max_frame_bytes: int, on_resized: Callable[[], None] = lambda: None) -> None:
-        """Refuse frames whose size, without its prefix, is above `max_frame_bytes`.
+        """Read frames whose size, without its prefix, is at most `max_frame_bytes`.
 
         `on_resized` is called when `capacity` has changed.
         """

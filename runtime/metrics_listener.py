@@ -162,7 +162,10 @@ class MetricsListener:
         await visit.finish()
 
     async def _next(self, slices: Iterator[bytes]) -> bytes | None:
-        """Make the next slice; between any two slices the event loop does all its other work."""
+        """Make the next slice; return None if there is none.
+
+        Between any two slices the event loop does all its other work.
+        """
         async with self._turn:
             lines = next(slices, None)
             await asyncio.sleep(0)
@@ -205,7 +208,10 @@ class _Visit:
         return b",".join(value for key, value in self.request.headers if key == name)
 
     async def read(self) -> tuple[HTTPStatus, str] | None:
-        """Read the head of the request; return status and sentence if it must be refused."""
+        """Read the head of the request.
+
+        Return status and sentence if it must be refused, else None.
+        """
         try:
             while (event := self._http.next_event()) is h11.NEED_DATA:
                 self._http.receive_data(await self._reader.read(HEAD_BYTES_MAX))

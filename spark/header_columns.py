@@ -107,7 +107,10 @@ def _one_by_one(payload: Buffer, at: Ints, stops: Ints, counts: Ints) -> pa.Arra
 
 
 def _part(written: bytes, pos: int) -> tuple[bytes | None, int]:
-    """Read a length and that many bytes; raise RemoteProtocolError if the bytes end before."""
+    """Read a length and that many bytes, None for null; return them and the next position.
+
+    Raise RemoteProtocolError if the bytes end before.
+    """
     try:
         length, pos = read_varint(written, pos)
     except (IndexError, ValueError) as error:

@@ -88,7 +88,7 @@ class QueryLag:
 
     @property
     def seconds(self) -> float | None:
-        """Age in seconds of the oldest unread record of all partitions, as far as known."""
+        """Age in seconds of the oldest unread record of all partitions; None if none is known."""
         known = [each.seconds for each in self.partitions if each.seconds is not None]
         return max(known, default=None)
 

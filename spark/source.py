@@ -272,7 +272,10 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         return latest
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return where the topics end, which Spark reports as progress to show the lag."""
+        """Return where the topics end, which Spark reports as progress to show the lag.
+
+        None at first.
+        """
         return None if self._seen is None else arithmetic.to_json(self._seen)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

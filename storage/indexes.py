@@ -56,7 +56,10 @@ class OffsetIndex:
         return self.positions[at] if at < len(self.positions) else size
 
     def entry_before_position(self, position: int) -> tuple[int, int] | None:
-        """Find the last indexed batch that begins by `position`, as (last offset, position)."""
+        """Find the last indexed batch that begins by `position`, as (last offset, position).
+
+        Return None if there is no such entry.
+        """
         at = bisect_right(self.positions, position)
         if not at:
             return None

@@ -260,7 +260,10 @@ class LogReader:
         return self.segments.holding(offset) if offset < end else None
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """Find the first record, by offset, with at least this timestamp; it may be uncommitted."""
+        """Find the first record, by offset, with at least this timestamp; None if there is none.
+
+        The record may be uncommitted.
+        """
         while True:
             cuts = self._log.cuts
             found = await first_at_or_after(self, self._runtime, self._files, timestamp)
@@ -268,7 +271,10 @@ class LogReader:
                 return found
 
     async def max_timestamp(self) -> TimestampOffset | None:
-        """Find the first of the records with the greatest timestamp; it may be uncommitted."""
+        """Find the first of the records with the greatest timestamp; None if no record has one.
+
+        The record may be uncommitted.
+        """
         while True:
             cuts = self._log.cuts
             found = await greatest(self, self._runtime, self._files)

@@ -37,7 +37,7 @@ def observe_appended(
     runtime: Runtime,
     is_done: bool,
 ) -> None:
-    """Record the batches just appended to a segment in `producers`, and aborts in the segment.
+    """Record batches just appended to `segment` in `producers`, and their aborts in `segment`.
 
     With `is_done`, `producers` know the batches already, so only markers are recorded.
     """

@@ -127,7 +127,10 @@ class Scan:
         return None
 
     def _crc_holds(self, header: BatchHeader, view: memoryview) -> bool:
-        """Check the CRC of a batch in pieces, because it may be larger than the window."""
+        """True if the CRC of a batch is right.
+
+        It is read in pieces, as it may be larger than the window.
+        """
         piece = view[_CRC_STARTS_AT : header.size]
         crc = crc32c.crc32c(piece)
         done = len(piece) + _CRC_STARTS_AT

@@ -113,7 +113,10 @@ class Doors:
             del self._hosts[guest.host]
 
     def _find_silent(self) -> Guest | None:
-        """Return a silent connection among the first LOOKED_AT, and move active ones to the end."""
+        """Return a silent connection among the first LOOKED_AT, or None.
+
+        Move active ones to the end.
+        """
         for _ in range(min(LOOKED_AT, len(self.connections))):
             guest = next(iter(self.connections))
             if guest.is_silent:

@@ -74,7 +74,7 @@ class Forwarded(CallAnswer):
         )
 
     def poll(self) -> list[Buffer] | None:
-        """Return the response once the controller has answered or the forwarding has failed."""
+        """Return the response; None until the controller has answered or forwarding has failed."""
         return self._frame
 
     def cancel(self) -> None:

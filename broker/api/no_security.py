@@ -39,7 +39,7 @@ def describe_client_quotas(
 
 
 def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    """Refuse each entity with UNSUPPORTED_VERSION, because nothing would enforce its quota."""
+    """Answer UNSUPPORTED_VERSION for each entity, because nothing would enforce its quota."""
     return AlterClientQuotasResponse(
         entries=[
             EntryResult(
@@ -72,7 +72,7 @@ def describe_user_scram_credentials(
 def alter_user_scram_credentials(
     call: Call, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
-    """Refuse each user with UNSUPPORTED_VERSION, because nothing would check the password."""
+    """Answer UNSUPPORTED_VERSION for each user, because nothing would check the password."""
     names = dict.fromkeys(each.name for each in request.deletions)
     names |= dict.fromkeys(each.name for each in request.upsertions)
     return AlterUserScramCredentialsResponse(

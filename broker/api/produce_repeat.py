@@ -131,7 +131,10 @@ class RepeatedProduce(Answer):
             self._connection.wake()
 
     def poll(self) -> list[Buffer] | None:
-        """Return the response, from the pattern if the append succeeded and acks is not 0."""
+        """Return the response, or None while the append is not final.
+
+        It is made from the pattern if the append succeeded and acks is not 0.
+        """
         if self._holds:
             return None
         pattern = self._pattern

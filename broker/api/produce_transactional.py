@@ -178,7 +178,7 @@ class TransactionalProduce(CallAnswer):
         self.produce.begin()
 
     def poll(self) -> list[Buffer] | None:
-        """Return the response once no batch is held and each append is final as acks requires."""
+        """Return the response; None while a batch is held, or an append is not final."""
         return self.produce.poll()
 
     def cancel(self) -> None:
@@ -190,7 +190,10 @@ class TransactionalProduce(CallAnswer):
         self.produce.cancel()
 
     def refuse(self, place: int, error: ErrorCode) -> None:
-        """Refuse the batch of this result; `error` is translated for the producer."""
+        """Give this result an error instead of an append.
+
+        `error` is translated for the producer.
+        """
         topic, data, partition, _ = self.produce.results[place]
         appended = _refused(error, self.call.version)
         self.produce.results[place] = (topic, data, partition, appended)

@@ -28,7 +28,10 @@ class Worked(CallAnswer):
         self._task: asyncio.Task[None] = call.edge.runtime.spawn(self._run(work), name)
 
     def poll(self) -> list[Buffer] | None:
-        """Return the encoded response once the task has ended; raise the task's error."""
+        """Return the encoded response, or None before the task has ended.
+
+        Raise the task's error.
+        """
         if self._error is not None:
             raise self._error
         return self.call.frame(self._response()) if self._task.done() else None

@@ -113,7 +113,7 @@ class WrittenMarkers(CallAnswer):
         self.call.connection.wake()
 
     def poll(self) -> list[Buffer] | None:
-        """Return the response once every marker is committed, refused or timed out."""
+        """Return the response, or None until every marker is committed, refused or timed out."""
         if self._waiting:
             return None
         self.cancel()

@@ -145,7 +145,7 @@ class Transactions:
         )
 
     def verify_partitions(self, asked: AddPartitions) -> dict[TopicPartition, ErrorCode]:
-        """Check that partitions are in the open transaction."""
+        """Check that partitions are in the open transaction; return an error code for each."""
         found = self.find(asked.transactional_id)
         if isinstance(found, ErrorCode):
             return dict.fromkeys(asked.partitions, found)

@@ -113,7 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         self._guarded(self._on_bytes, nbytes)
 
     def eof_received(self) -> bool:
-        """Close the connection, because the peer will send no more requests."""
+        """Let the transport close the connection, because the peer will send no more requests."""
         self._is_closing = True
         return False
 

@@ -161,7 +161,10 @@ class Stopwatch:
         return not self._ours
 
     def _end_at_once(self, took_us: int, count: int) -> bool:
-        """Note that all `count` requests of the event are answered, which is the usual case."""
+        """Note that all `count` requests of the event are answered, which is the usual case.
+
+        Return True.
+        """
         for name, _, _ in self._decoded:
             self._times.of(name).total.record(took_us)
         if repeated := count - len(self._decoded):

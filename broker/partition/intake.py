@@ -198,7 +198,9 @@ def _is_usual(buffer: memoryview, header: BatchHeader, rules: IntakeRules) -> bo
 def _look_inside(
     buffer: memoryview, header: BatchHeader, rules: IntakeRules, wall_ms: int, openings: Openings
 ) -> Verdict | None:
-    """Check the records if the rules ask for it; else check the timestamps in the header.
+    """Check the records if the rules ask for it.
+
+    Else only the header's timestamps, and return None.
 
     Raise ApiError INVALID_TIMESTAMP if one is out of range, or NeedsOpening for a worker.
     """

@@ -33,7 +33,10 @@ class LogView(Protocol):
 
 
 def check_leader_epoch(asked: int, ours: int) -> ErrorCode:
-    """Compare a request's leader epoch with ours; a request with -1 is not checked."""
+    """Return the error for a request's leader epoch that is not ours.
+
+    NONE for -1, which is unchecked.
+    """
     if asked in (ours, NO_EPOCH):
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if asked < ours else ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -56,7 +56,10 @@ class ReplicaSession:
             self._overtaken.setdefault(key, self.sent.get(key))
 
     def asked(self, key: Key) -> FetchPosition | None:
-        """Return the partition's position in the oldest unanswered request."""
+        """Return the partition's position in the oldest unanswered request.
+
+        None if no request has it.
+        """
         return self._overtaken[key] if key in self._overtaken else self.sent.get(key)
 
     def on_sent(self) -> None:

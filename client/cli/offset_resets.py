@@ -48,7 +48,7 @@ class Bounds:
 def new_offset(
     scenario: Scenario, amount: int, partition: TopicPartition, bounds: Bounds
 ) -> tuple[int, str | None]:
-    """Return a partition's new offset, and a warning if it is not the requested one.
+    """Return a partition's new offset, and a warning if it is not the requested one, else None.
 
     `amount` is the offset for OFFSET, the difference for SHIFT. Raise ConfigError if SHIFT is used
     without a committed offset.

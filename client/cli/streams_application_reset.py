@@ -308,7 +308,7 @@ def _check_file(
 
 
 def _foreign(plan: Plan, known: Sequence[str]) -> str | None:
-    """Return the first of --internal-topics that is no internal topic of the application."""
+    """Return the first of --internal-topics that is none of the application's; None if all are."""
     return next(
         (
             name

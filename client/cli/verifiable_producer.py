@@ -41,7 +41,10 @@ class Plan:
         return str(number) if self.value_prefix is None else f"{self.value_prefix}.{number}"
 
     def key(self, number: int) -> str | None:
-        """Return the key of record `number`: 0 to below `repeating_keys`, again and again."""
+        """Return the key of record `number`, which repeats from 0 on.
+
+        None without `repeating_keys`.
+        """
         return None if self.repeating_keys is None else str(number % self.repeating_keys)
 
 

@@ -64,7 +64,7 @@ class ControlStream(asyncio.BufferedProtocol):
         return self._reader.capacity
 
     def limit_frames(self, size: int) -> None:
-        """Refuse frames of more than `size` bytes from now on, their tags not counted."""
+        """Refuse frames of more than `size` bytes from now on. Their tags are not counted."""
         self._reader.max_frame = size + TAG_BYTES
 
     @property
@@ -127,7 +127,7 @@ class ControlStream(asyncio.BufferedProtocol):
                 self.abort(str(error))
 
     def eof_received(self) -> bool:
-        """Close the connection when the peer has closed its side."""
+        """Let the transport close the connection, because the peer has closed its side."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:

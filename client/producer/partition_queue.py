@@ -114,7 +114,10 @@ class PartitionQueue:
 
     @property
     def oldest(self) -> Batch | None:
-        """The oldest batch that was sent and is not acknowledged, in flight or waiting again."""
+        """The oldest batch that was sent and is not acknowledged, in flight or waiting again.
+
+        Or None.
+        """
         # While an older batch waits again, every batch in flight was sent before that one failed.
         candidates = [*self.in_flight[:1], *([self.waiting[0]] if self.waiting else [])]
         sent = [batch for batch in candidates if batch.order >= 0]

@@ -170,7 +170,7 @@ class Producer(Generic[K, V]):
         return delivery
 
     def to_bytes(self, key: K | None, value: V | None) -> tuple[bytes | None, bytes | None]:
-        """Serialize a key and a value; null stays null."""
+        """Serialize a key and a value; None stays None."""
         key_bytes: Any = key
         value_bytes: Any = value
         # Without a serializer K and V are bytes; `checked_size` refuses anything else.

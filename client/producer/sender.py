@@ -322,7 +322,7 @@ class Sender:
         self.wake()
 
     def _ask_about_slow_brokers(self, now_ms: int) -> int | None:
-        """Refresh metadata if requests are long unanswered; return when to check again."""
+        """Refresh metadata if requests are long unanswered; return when to check again, or None."""
         patience_ms = self._config.unanswered_request_ms
         for flight in self._flights:
             if now_ms - flight.asked_ms >= patience_ms:

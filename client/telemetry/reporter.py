@@ -200,7 +200,10 @@ class Reporter:
         )
 
     def _find_connection(self) -> KafkaConnection | None:
-        """Return an open connection to a broker that takes metrics: the last one if it is open."""
+        """Return an open connection to a broker that takes metrics, or None.
+
+        The last one if it is open.
+        """
         if self._connection is not None and self._connection.is_open:
             return self._connection
         api = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS

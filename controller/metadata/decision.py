@@ -108,7 +108,10 @@ class Cluster:
         return int(self.topic_setting(topic, MIN_ISR) or 1)
 
     def topic_setting(self, topic: str, key: str) -> str | None:
-        """Return the topic's own value, else the dynamic default, else the controller's."""
+        """Return the topic's own value, else the dynamic default, else the controller's.
+
+        None without one.
+        """
         configs = self.image.configs
         for resource in ((TOPIC, topic), (BROKER, "")):
             value = configs.get(resource, {}).get(key)

@@ -27,7 +27,10 @@ class Refusal:
 
 
 def wrong_cluster(mine: str | None, theirs: str | None) -> Refusal | None:
-    """Refuse another cluster's node. A node that does not know its cluster yet is accepted."""
+    """Return the refusal of another cluster's node; None if the clusters agree.
+
+    A node that does not know its cluster yet is accepted.
+    """
     if mine is None or theirs is None or mine == theirs:
         return None
     detail = f"this controller belongs to cluster {mine}, not to {theirs}"
@@ -35,7 +38,10 @@ def wrong_cluster(mine: str | None, theirs: str | None) -> Refusal | None:
 
 
 def wrong_sender(voters: Voters, sender: VoterKey) -> Refusal | None:
-    """Refuse a sender that is no voter, or that is on another disk than the one known."""
+    """Return the refusal of a sender that is no voter, or is on another disk than the one known.
+
+    Return None if the sender is right.
+    """
     who = sender.voter_id
     if who not in voters.ids:
         detail = f"node {who} is not in this controller's controller.quorum.voters"
@@ -47,7 +53,10 @@ def wrong_sender(voters: Voters, sender: VoterKey) -> Refusal | None:
 
 
 def wrong_receiver(me: VoterKey, asked: VoterKey) -> Refusal | None:
-    """Refuse a request for another voter, or for a voter with our id on another disk."""
+    """Return the refusal of a request for another voter, or for our id on another disk.
+
+    Else None.
+    """
     if asked.voter_id != me.voter_id:
         detail = f"this is node {me.voter_id}, not {asked.voter_id}"
         return Refusal(ErrorCode.INCONSISTENT_VOTER_SET, detail)
@@ -58,7 +67,10 @@ def wrong_receiver(me: VoterKey, asked: VoterKey) -> Refusal | None:
 
 
 def forgotten(me: VoterKey, abstains: bool) -> Refusal | None:
-    """Refuse every vote if this voter has lost its state: it could vote twice in one epoch."""
+    """Return the refusal of every vote if this voter has lost its state; else None.
+
+    Such a voter could vote twice in one epoch.
+    """
     if not abstains:
         return None
     detail = f"voter {me.voter_id} has forgotten what it voted: it abstains"
@@ -66,7 +78,7 @@ def forgotten(me: VoterKey, abstains: bool) -> Refusal | None:
 
 
 def old_epoch(mine: int, theirs: int) -> Refusal | None:
-    """Refuse a request of an epoch before ours."""
+    """Return the refusal of a request of an epoch before ours; else None."""
     if theirs >= mine:
         return None
     return Refusal(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {theirs} is over, it is {mine}")
@@ -83,7 +95,10 @@ def epoch_limit(wall_ms: int) -> int:
 
 
 def implausible(epoch: int, limit: int) -> Refusal | None:
-    """Refuse an epoch above the limit, which no elections can have led to."""
+    """Return the refusal of an epoch above the limit, which no elections can have led to.
+
+    Else None.
+    """
     if epoch <= limit:
         return None
     detail = f"epoch {epoch} is none that elections can have led to by now ({limit})"

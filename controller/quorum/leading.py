@@ -196,7 +196,7 @@ class Leading:
         return self.voters.majority_least(max(times.values(), default=0), times)
 
     def next_deadline_ms(self) -> int | None:
-        """Return the time of the next call of `on_deadline`."""
+        """Return the time of the next call of `on_deadline`; None if none is due."""
         found = [parked.until_ms for parked in self._parked.values()]
         for progress in self.followers.values():
             if progress.tell_at_ms is not None:

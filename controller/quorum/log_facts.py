@@ -57,7 +57,8 @@ class Match(Enum):
 def compare(log: LogFacts, offset: int, last_epoch: int) -> tuple[Match, EpochEnd | None]:
     """Compare a follower's log, which ends at `offset` after a record of `last_epoch`, with ours.
 
-    If the logs diverge, return also our newest epoch not above `last_epoch`, with its end.
+    Return the result. If the logs diverge, return with it our newest epoch not above `last_epoch`,
+    with its end; else None.
     """
     start, snapshot = log.start_offset, log.snapshot
     if offset < start:

@@ -41,7 +41,7 @@ class QuorumNode:
         return self.on_deadline(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        """Return the time of the next call of `on_deadline`."""
+        """Return the time of the next call of `on_deadline`; None if none is due."""
         match self.standing.role:
             case Leading() | Following() as role:
                 return role.next_deadline_ms()

@@ -146,7 +146,7 @@ class RaftQuorum:
         return self.node.standing.leader_id
 
     def leader_endpoint(self) -> Endpoint | None:
-        """The address at which the leader listens, as the configuration names it."""
+        """Return the address at which the leader listens; None if no leader is known."""
         return self.peering.endpoints.get(self.node.standing.leader_id)
 
     @property

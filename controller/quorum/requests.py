@@ -26,7 +26,10 @@ QUIET = (
 
 
 def _refuse(at: Standing, ticket: int, request: Any, refusal: checks.Refusal, who: int) -> None:
-    """Refuse a request. A controller of another cluster learns neither our epoch nor leader."""
+    """Answer a request with a refusal, and log it.
+
+    A controller of another cluster learns neither our epoch nor leader.
+    """
     is_ours = refusal.error is not ErrorCode.INCONSISTENT_CLUSTER_ID
     answer = ANSWER_OF[type(request)](
         refusal.error,
@@ -120,7 +123,7 @@ def on_begin(at: Standing, ticket: int, request: m.BeginQuorumEpoch, now_ms: int
 
 
 def on_end(at: Standing, ticket: int, request: m.EndQuorumEpoch, now_ms: int) -> None:
-    """Take in that the leader has resigned: the first of its successors needs no pre-vote."""
+    """Handle the leader's resignation: its first successor stands at once, others wait in turn."""
     leader_id = request.leader.voter_id
     refusal = (
         checks.wrong_cluster(at.cluster_id, request.cluster_id)

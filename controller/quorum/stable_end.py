@@ -117,7 +117,7 @@ class StableEnd:
 
 
 def newest_note(data: bytes) -> tuple[int, LogEnd] | None:
-    """Return the newest valid note in the file's bytes: its sequence number and the end."""
+    """Return the newest valid note in the file's bytes, as (sequence number, end), or None."""
     found = [note for at in (0, _SLOT) if (note := _decode(data[at : at + _SLOT])) is not None]
     return max(found, default=None)
 

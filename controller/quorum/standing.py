@@ -101,7 +101,7 @@ class Standing:
         return end if self.recover_to is None else max(end, self.recover_to)
 
     def implausible(self, epoch: int) -> checks.Refusal | None:
-        """Refuse an epoch newer than ours that no elections can have led to by now."""
+        """Return the refusal of an epoch that no elections can have led to by now; else None."""
         if epoch <= self.epoch:
             return None
         return checks.implausible(epoch, checks.epoch_limit(self._wall_ms()))

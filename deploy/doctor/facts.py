@@ -181,5 +181,5 @@ class Examined:
 
     @property
     def entry(self) -> Probe | None:
-        """The first bootstrap address at which a broker answered."""
+        """The first bootstrap address at which a broker answered; None if none did."""
         return next((one for one in self.bootstrap if one.is_good), None)

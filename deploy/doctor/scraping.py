@@ -87,7 +87,10 @@ def flush_times(exposition: bytes) -> dict[str, float]:
 
 
 def _clock(response: h11.Response, asked_ms: int, answered_ms: int) -> Clock | None:
-    """Compare the clock of the server, by the field Date of its answer, with the one here."""
+    """Compare the server's clock, by the field Date of its answer, with the one here.
+
+    Return None if there is no such field.
+    """
     date = next((value for key, value in response.headers if key == b"date"), None)
     if date is None:
         return None

@@ -106,7 +106,10 @@ class TopicSight:
 
 
 async def topic_with_bounds(admin: Admin, name: str, most: int) -> TopicSight | None:
-    """Describe a topic, and the offset ranges of its first `most` partitions."""
+    """Describe a topic, and the offset ranges of its first `most` partitions.
+
+    None if it is gone.
+    """
     found = await topic(admin, name)
     if found is None:
         return None

@@ -99,5 +99,5 @@ def host_name(url: str) -> str | None:
 
 
 def is_token(given: str, token: str) -> bool:
-    """Compare a form's token with ours in constant time."""
+    """True if a form's token equals ours; the comparison takes constant time."""
     return hmac.compare_digest(given.encode(errors="replace"), token.encode())

@@ -35,7 +35,7 @@ class GroupsState:
     def replay(
         self, key: bytes, value: bytes | None, offset: int, header: BatchHeader
     ) -> Unread | None:
-        """Apply a record of the log; return the reason if it cannot be read."""
+        """Apply a record of the log. Return the reason if it cannot be read, else None."""
         try:
             record = decode_group_record(key, value)
         except RemoteProtocolError as error:

@@ -66,7 +66,7 @@ class GroupLedger:
     # Changes.
 
     def begin(self, change: CommitGroup) -> tuple[bytes, bytes | None]:
-        """Return the record of a change; the change is pending until `settle`."""
+        """Return the key and value of a change's record; the change is pending until `settle`."""
         name, present = change.name, self._known.get(change.name)
         if name in self._changing:
             raise InvariantViolation(f"commit group {name}: two changes at once")
@@ -85,7 +85,10 @@ class GroupLedger:
         return encode_record(CommitGroupRecord(CommitGroupKey(group=name), value))
 
     def begin_to_forget(self, name: str) -> tuple[bytes, bytes | None]:
-        """Return the tombstone of an unused group; that change is pending until `settle`."""
+        """Return the key and value (None) of an unused group's tombstone.
+
+        It is pending until `settle`.
+        """
         assert name not in self._changing
         self._changing[name] = None
         return encode_record(CommitGroupRecord(CommitGroupKey(group=name), None))

@@ -65,7 +65,7 @@ class Ledger:
     def replay(
         self, key: bytes, value: bytes | None, offset: int, header: BatchHeader
     ) -> Unread | None:
-        """Apply a record of the log; return the reason if it cannot be read."""
+        """Apply a record of the log. Return the reason if it cannot be read, else None."""
         try:
             record = decode_transaction_record(key, value)
         except RemoteProtocolError as error:
@@ -97,13 +97,16 @@ class Ledger:
     # Changes.
 
     def begin(self, change: Transaction, level: int) -> tuple[bytes, bytes | None]:
-        """Return the record of a change; the change is pending until `settle`."""
+        """Return the key and value of a change's record; the change is pending until `settle`."""
         self._check(change)
         self._changing[change.transactional_id] = change
         return encode(change, level)
 
     def begin_to_forget(self, transactional_id: str) -> tuple[bytes, bytes | None]:
-        """Return the tombstone of an unused id; that change is pending until `settle`."""
+        """Return the key and value (None) of an unused id's tombstone.
+
+        It is pending until `settle`.
+        """
         assert transactional_id not in self._changing
         self._changing[transactional_id] = None
         return encode_tombstone(transactional_id)

@@ -21,7 +21,10 @@ PLAIN, TAGGED = 0, 1
 
 
 def encode(transaction: Transaction, level: int) -> tuple[bytes, bytes | None]:
-    """Encode a transaction; with level 0 the record has no tagged fields unless it needs them."""
+    """Return the key and value of a transaction's record.
+
+    With level 0 the record has no tagged fields unless it needs them.
+    """
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
         previous_producer_id=transaction.previous_producer_id,
@@ -45,7 +48,7 @@ def encode(transaction: Transaction, level: int) -> tuple[bytes, bytes | None]:
 
 
 def encode_tombstone(transactional_id: str) -> tuple[bytes, bytes | None]:
-    """Encode the tombstone of a transactional id."""
+    """Return the key and value (None) of a transactional id's tombstone."""
     key = TransactionLogKey(transactional_id=transactional_id)
     return encode_record(TransactionRecord(key, None))
 

@@ -45,7 +45,7 @@ def may_expand(schema: Any) -> bool:
 
 
 def _survey(schema: Any, arrays: list[Any], named: dict[str, list[Any]], depth: int) -> bool:
-    """Find the items of all arrays, and all named schemas; return False if it is too deep."""
+    """Find the items of all arrays, and all named schemas; return False beyond `depth`."""
     if depth == 0:
         return False
     if isinstance(schema, list):

@@ -29,7 +29,7 @@ class Lag(NamedTuple):
 
     @property
     def ms(self) -> int | None:
-        """The age in ms of the oldest record that is left to read."""
+        """The age in ms of the oldest record that is left to read; None if it is unknown."""
         return None if self.seconds is None else round(self.seconds * 1000)
 
 
@@ -195,7 +195,10 @@ class ResetRow:
 
     @property
     def difference(self) -> int | None:
-        """The change of the offset: records to be read again if negative, skipped if positive."""
+        """The change of the offset: negative to read again, positive to skip.
+
+        It is None if no offset is committed.
+        """
         return None if self.committed is None else self.target - self.committed
 
 

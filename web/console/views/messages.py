@@ -33,7 +33,7 @@ class Question:
 
     @property
     def match(self) -> Match | None:
-        """The filter; raise BadFilter if it is not valid."""
+        """The filter, None if it is empty; raise BadFilter if it is not valid."""
         return filter_of(self.filter)
 
     @property

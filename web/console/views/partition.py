@@ -113,7 +113,7 @@ class PartitionView:
 
     @property
     def behind(self) -> dict[str, int | None]:
-        """Records that each replica lacks, by broker: one point of the chart."""
+        """Records that each replica lacks, None if unknown, by broker: one point of the chart."""
         return {f"broker {lane.broker_id}": lane.behind for lane in self.lanes}
 
     @property

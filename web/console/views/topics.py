@@ -83,7 +83,10 @@ class PartitionRow:
 
     @property
     def count(self) -> int | None:
-        """The number of offsets in the log, which is an upper bound of its records."""
+        """The number of offsets in the log, an upper bound of its records.
+
+        None if it is unknown.
+        """
         return None if self.start is None or self.end is None else self.end - self.start
 
 
@@ -101,7 +104,10 @@ class TopicView:
 
     @property
     def count(self) -> int | None:
-        """The number of offsets in all partitions that are shown."""
+        """The number of offsets in all partitions that are shown.
+
+        None if that of one is unknown.
+        """
         known = [row.count for row in self.rows if row.count is not None]
         return sum(known) if len(known) == len(self.rows) else None
 
