@@ -109,7 +109,7 @@ def bits(operations: Sequence[Operation]) -> int:
 
 
 OPERATION_BITS: Final = {resource: bits(operations) for resource, operations in OPERATIONS.items()}
-"""The same, one bit per code."""
+"""The operations of each type of resource as a set of bits, one per code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """Which entries are meant; None, or ANY for a code, leaves a field open.
+    """Tells which entries are meant; None, or ANY for a code, leaves a field open.
 
     With the pattern type MATCH the entries are meant that affect the resource of that name.
     """
@@ -179,7 +179,7 @@ E = TypeVar("E", bound=IntEnum)
 
 
 def checked(codes: type[E], code: int, what: str) -> E:
-    """Return the member of an enumeration; ApiError (INVALID_REQUEST) if there is no such code."""
+    """Return the member of an enumeration; raise ApiError if there is none."""
     try:
         return codes(code)
     except ValueError:

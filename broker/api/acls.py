@@ -30,7 +30,10 @@ NO_AUTHORIZER = "No Authorizer is configured: everybody may do everything, and n
 
 
 def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """List the entries that the filter means, by resource; SECURITY_DISABLED without authorizer."""
+    """List the entries that the filter means, by resource.
+
+    Answer SECURITY_DISABLED without an authorizer.
+    """
     if call.edge.authorizer is None:
         error = ErrorCode.SECURITY_DISABLED
         return DescribeAclsResponse(error_code=error, error_message=NO_AUTHORIZER)

@@ -57,7 +57,7 @@ class Narrowed(NamedTuple):
 
 
 Verdict = Refused | Narrowed | None
-"""None if the whole request is allowed."""
+"""The result of a guard; None if the whole request is allowed."""
 
 
 class Guard(Protocol):
@@ -68,7 +68,7 @@ class Guard(Protocol):
         """The rights that the API asks for. Of several, each allows a part of its requests."""
 
     def check(self, call: Call, request: Any) -> Verdict:
-        """Decide about a request."""
+        """Decide about a request: refuse it, narrow it, or allow all of it."""
 
 
 Name = Callable[[Call, Any], str | None]

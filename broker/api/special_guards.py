@@ -197,7 +197,7 @@ class FetchedOffsets:
     def _seen(
         self, call: Call, asked: OffsetFetchRequest | OffsetFetchRequestGroup
     ) -> tuple[Any, Amend]:
-        """Return the topics to be looked up, and what amends the offsets of this group."""
+        """Return the topics to look up, and a function that amends the offsets of this group."""
         rights, (_, need) = rights_of(call), self.needs
 
         def is_seen(topic: Any) -> bool:

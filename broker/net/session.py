@@ -33,7 +33,7 @@ class Session:
     """The login that is under way, or whose session has an end."""
 
     def rights_by(self, authorizer: Authorizer, host: str) -> Rights:
-        """Return the rights of the client, which has this address; they follow its principal."""
+        """Return the rights of the client at this address; a new principal gets new ones."""
         rights = self.rights
         if rights is None or rights.principal is not self.principal:
             rights = self.rights = authorizer.rights_of(self.principal, host)

@@ -33,10 +33,7 @@ class LogView(Protocol):
 
 
 def check_leader_epoch(asked: int, ours: int) -> ErrorCode:
-    """Return the error for a request's leader epoch that is not ours.
-
-    NONE for -1, which is unchecked.
-    """
+    """Return the error of a request's leader epoch that is not ours; -1 is not checked."""
     if asked in (ours, NO_EPOCH):
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if asked < ours else ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -214,10 +214,7 @@ class Fetcher:
             log.debug("fetch session with broker %d starts over", node_id)
 
     def _wants(self, node_id: int) -> tuple[dict[TopicPartition, Want], int | None]:
-        """Return what to fetch from this broker now, and the ms until the next backoff ends.
-
-        The time is None if nothing waits for a backoff.
-        """
+        """Return what to fetch from this broker now, and ms to the next backoff's end or None."""
         wants: dict[TopicPartition, Want] = {}
         if self.buffer.size >= self._config.fetch_max_bytes:
             return wants, None

@@ -112,5 +112,5 @@ async def _decide(controller: "Controller", request: ForwardedRequest) -> Forwar
 
 
 def topic_id_of(key: bytes, name: str) -> bytes:
-    """Compute an id from the request's key and a name: 16 bytes, equal in repetitions."""
+    """Compute an id from the request's key and a name: 16 bytes, the same for each try."""
     return blake2b(name.encode(), key=key[:64], digest_size=16).digest()

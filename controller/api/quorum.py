@@ -9,5 +9,5 @@ if TYPE_CHECKING:
 
 
 async def answer(session: "Session", request: QuorumRequest) -> Any:
-    """Pass the request to the quorum."""
+    """Have the quorum answer the request."""
     return await session.server.controller.quorum.answer(request)

@@ -1,4 +1,4 @@
-"""The table of the requests that a controller answers, by whom, and who may make which."""
+"""The table of the requests that a controller answers: who answers each, and who may make it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
