@@ -27,7 +27,7 @@ class Authorizer:
         self._uncovered = EVERY if config.allow_if_no_acl else 0
         self._index = AclIndex()
         self.epoch = 0
-        """Grows with every change of the entries."""
+        """A number that grows with each change of the entries."""
 
     def on_metadata(self, delta: Delta, image: MetadataImage) -> None:
         """Apply what a run of metadata records has changed, which has led to `image`."""

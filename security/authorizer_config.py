@@ -11,7 +11,7 @@ ALIAS: Final = "StandardAuthorizer"
 
 @config_table
 class AuthorizerConfig:
-    """Whether access control entries are enforced, and who is above them."""
+    """The settings that say whether access control entries are enforced, and who may do all."""
 
     class_name: str | None = setting(
         "authorizer.class.name",

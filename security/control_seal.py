@@ -179,7 +179,7 @@ def datagram_tag(key: bytes, content: bytes) -> bytes:
 
 
 class DatagramGuards:
-    """Which datagrams count: of each sender those that its newest session has sealed, once each."""
+    """Lets a datagram count once, and only if its sender's newest session has sealed it."""
 
     def __init__(self, *, is_required: bool) -> None:
         """With `is_required`, no datagram without a seal counts."""

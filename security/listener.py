@@ -45,7 +45,8 @@ class Listener(NamedTuple):
 def parse_listeners(key: str, text: str) -> tuple[Endpoint, ...]:
     """Parse NAME://host:port,... ; an empty host means every interface, and names must differ.
 
-    Their security protocols are not looked up. ConfigError names `key` and the wrong part.
+    Their security protocols are not looked up. Raise ConfigError, which names `key` and the wrong
+    part.
     """
     listeners: list[Endpoint] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -64,9 +65,9 @@ def parse_listeners(key: str, text: str) -> tuple[Endpoint, ...]:
 
 
 def parse_protocols(pairs: Iterable[str]) -> dict[str, SecurityProtocol]:
-    """Parse the NAME:PROTOCOL pairs of listener.security.protocol.map; ConfigError if one is not.
+    """Parse the NAME:PROTOCOL pairs of listener.security.protocol.map; names are in upper case.
 
-    Names are in upper case.
+    Raise ConfigError if a part is no such pair.
     """
     mapped: dict[str, SecurityProtocol] = {}
     for pair in pairs:
@@ -78,7 +79,7 @@ def parse_protocols(pairs: Iterable[str]) -> dict[str, SecurityProtocol]:
 
 
 def parse_protocol(key: str, text: str) -> SecurityProtocol:
-    """Return the security protocol of that name, in any case; ConfigError if there is none."""
+    """Return the security protocol of that name, in any case. Raise ConfigError if none."""
     found = SecurityProtocol.__members__.get(text.strip().upper())
     if found is None:
         names = ", ".join(SecurityProtocol.__members__)
@@ -87,7 +88,10 @@ def parse_protocol(key: str, text: str) -> SecurityProtocol:
 
 
 def protocol_of(name: str, protocols: Mapping[str, SecurityProtocol]) -> SecurityProtocol:
-    """Return a listener's security protocol; a name that is not mapped must itself be one."""
+    """Return a listener's security protocol; a name that is not mapped must itself be one.
+
+    Raise ConfigError otherwise.
+    """
     found = protocols.get(name) or SecurityProtocol.__members__.get(name)
     if found is None:
         why = f"listener {name} is missing, and its name is no security protocol"
@@ -101,8 +105,9 @@ def inter_broker_name(
     """Return the name of the listener that brokers use among themselves.
 
     `name` and `protocol` are the values of the two keys that may choose it, of which one at most
-    may be set. A protocol chooses the listener of its own name, as in Kafka. If neither is set,
-    it is the first that is advertised. ConfigError if the listener is not advertised.
+    may be set. A protocol chooses the listener of its own name, as in Kafka. If neither is set, it
+    is the first that is advertised. Raise ConfigError if both are set, or if the listener is not
+    advertised.
     """
     if name is not None and protocol is not None:
         why = f"cannot be set together with {INTER_BROKER_NAME}={name}"

@@ -29,7 +29,7 @@ UNSUPPORTED: Final[Mapping[str, str]] = {
 }
 FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 TEXT_MAX: Final = 1 << 20
-"""Characters of a JAAS text."""
+"""The most characters of a JAAS text."""
 _TOKEN: Final = re.compile(
     r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/)|(?P<mark>[=;])"""
     r"""|"(?P<quoted>(?:[^"\\\n]|\\.)*)"|'(?P<single>(?:[^'\\\n]|\\.)*)'|(?P<word>[^\s=;"'/\\]+)""",
@@ -58,12 +58,12 @@ class JaasLogin:
 
     @property
     def username(self) -> str | None:
-        """The name under which this process logs in, if one is given."""
+        """The name under which this process logs in; None if none is given."""
         return self.options.get("username")
 
     @property
     def password(self) -> str | None:
-        """The password with which this process logs in, if one is given."""
+        """The password with which this process logs in; None if none is given."""
         return self.options.get("password")
 
     @property
@@ -77,7 +77,7 @@ class JaasLogin:
 
 
 def parse_jaas(key: str, text: str, mechanism: str) -> JaasLogin:
-    """Parse a JAAS text for a mechanism; ConfigError names the configuration key and the fault."""
+    """Parse a JAAS text for a mechanism. Raise ConfigError, which names the key and the fault."""
     if len(text) > TEXT_MAX:
         raise ConfigError(key, None, f"is longer than {TEXT_MAX} characters")
     words = _words(key, text)

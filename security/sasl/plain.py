@@ -27,7 +27,7 @@ class PlainServer:
         self._passwords = passwords
 
     def step(self, token: bytes) -> Reply:
-        """Take the one token: authorization id, user name and password, each parted by a NUL."""
+        """Check the one token: authorization id, user name and password, parted by NUL bytes."""
         parts = token.split(b"\0")
         if len(parts) != 3:
             why = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
@@ -61,6 +61,6 @@ class PlainClient:
         return self._token
 
     def step(self, token: bytes) -> None:
-        """Take the server's last token, which is empty."""
+        """Take the server's last token. Raise SaslError unless it is empty."""
         if token:
             raise SaslError("PLAIN: the server sent a challenge, and the mechanism has none")

@@ -31,7 +31,7 @@ class ServerEnd(Protocol):
     """The server end of one login by one mechanism."""
 
     def step(self, token: bytes) -> Reply:
-        """Take the client's next token."""
+        """Take the client's next token, and return the reply."""
 
 
 class ClientEnd(Protocol):
@@ -43,5 +43,5 @@ class ClientEnd(Protocol):
     def step(self, token: bytes) -> bytes | None:
         """Take the server's next token; return the answer, or None if the login is over.
 
-        SaslError if the token is malformed or the server could not prove itself.
+        Raise SaslError if the token is malformed or the server could not prove itself.
         """

@@ -24,7 +24,7 @@ ITERATIONS_ASKED_MAX: Final = 100_000
 SALT_BYTES: Final = 16
 NONCE_BYTES: Final = 18
 _MESSAGE_MAX: Final = 4096
-"""Bytes of a token; names, nonces and salts are far shorter."""
+"""The most bytes of a token; names, nonces and salts are far shorter."""
 _NAME: Final = r"(?:[^,=\0]|=2C|=3D)+"
 _FIRST: Final = re.compile(
     rf"(?P<gs2>n,(?:a=(?P<id>{_NAME}))?,)(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>[!-+\--~]+)"
@@ -123,7 +123,7 @@ class ScramServer:
         self._credential: ScramCredential | None = None
 
     def step(self, token: bytes) -> Reply:
-        """Take the client's first or final message."""
+        """Take the client's first or final message, and return the reply."""
         text = _text(token)
         if text is None:
             return self._failed
@@ -209,7 +209,10 @@ class ScramClient:
         return f"n,,{self._bare}".encode()
 
     def step(self, token: bytes) -> bytes | None:
-        """Take the challenge and return the proof; then take the server's proof."""
+        """Take the challenge and return the proof; then take the server's proof and return None.
+
+        Raise SaslError if either is wrong.
+        """
         text = _text(token) or ""
         if self._verifier is None:
             return self._on_challenge(text)

@@ -100,7 +100,7 @@ class ServerLogin:
         return self._expires_ms is not None
 
     def on_request(self, key: int, now_ms: int) -> Turn:
-        """Tell what is done with a request of that API."""
+        """Return how to treat a request of that API."""
         state = self._state
         if state is _State.COMPLETE:
             return self._on_request_within(key, now_ms)
@@ -117,7 +117,7 @@ class ServerLogin:
         return Turn.ILLEGAL
 
     def _on_request_within(self, key: int, now_ms: int) -> Turn:
-        """Tell the same of a client that is logged in."""
+        """Return how to treat a request of that API by a client that is logged in."""
         if self._expires_ms is None:
             return Turn.PASS
         if key == ApiKey.SASL_HANDSHAKE:
@@ -127,7 +127,7 @@ class ServerLogin:
         return Turn.CLOSE if now_ms >= self._expires_ms else Turn.PASS
 
     def on_handshake(self, mechanism: str, version: int, now_ms: int) -> Answered:
-        """Take the mechanism that the client has chosen."""
+        """Take the mechanism that the client has chosen, and return the answer."""
         names = list(self._offered)
         offered = self._offered.get(mechanism)
         if offered is None:
@@ -143,7 +143,7 @@ class ServerLogin:
         return Answered(SaslHandshakeResponse(mechanisms=names))
 
     def on_token(self, token: bytes, now_ms: int) -> Answered:
-        """Take a token of the mechanism, from a SaslAuthenticate or as a frame of its own."""
+        """Take a token from a SaslAuthenticate, or from a frame of its own; return the answer."""
         assert self._end is not None
         reply = self._end.step(token)
         if self._is_other_mechanism:

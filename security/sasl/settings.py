@@ -91,7 +91,7 @@ class ListenerSasl:
 def read_listener(
     config: SaslConfig, properties: Mapping[str, str], listener: str, *, is_inter_broker: bool
 ) -> ListenerSasl:
-    """Read the logins of a listener with SASL; ConfigError names the key that is wrong."""
+    """Read the logins of a listener with SASL. Raise ConfigError, which names the wrong key."""
     own = _Own(properties, f"listener.name.{listener.lower()}.")
     key, text = own.find(ENABLED)
     names = config.sasl_enabled_mechanisms if text is None else tuple(_split(text))
@@ -129,9 +129,10 @@ def read_listener(
 def read_listeners(
     properties: Mapping[str, str], listeners: Iterable[str], inter_broker: str
 ) -> dict[str, ListenerSasl]:
-    """Read the logins of the listeners with SASL, by name; ConfigError names a key that is wrong.
+    """Read the logins of the listeners with SASL, by name.
 
     `inter_broker` is the listener that brokers use among themselves, whether it has SASL or not.
+    Raise ConfigError, which names the wrong key.
     """
     config = from_mapping(SaslConfig, properties)
     return {
@@ -166,7 +167,10 @@ class _Own:
         self._prefix = prefix
 
     def find(self, key: str) -> tuple[str, str | None]:
-        """Return the key that gives a setting and its text; None if only the common one may."""
+        """Return the key that gives a setting, and its text.
+
+        The text is None if the listener has none of its own.
+        """
         own = self._prefix + key
         text = self._properties.get(own)
         return (key, None) if text is None else (own, text)
@@ -182,7 +186,10 @@ class _Own:
         return None if text is None else parse_jaas(key, text, mechanism)
 
     def reauth_ms(self, mechanism: str, common: int) -> int:
-        """Return connections.max.reauth.ms for a mechanism: its own, the listener's, or common."""
+        """Return connections.max.reauth.ms for a mechanism: its own, the listener's, or common.
+
+        Raise ConfigError if it is no whole number of at least 0.
+        """
         for key in (f"{self._prefix}{mechanism.lower()}.{REAUTH}", self._prefix + REAUTH):
             text = self._properties.get(key)
             if text is not None:
