@@ -7,7 +7,7 @@ from ..protocol.control.messages import Endpoint
 from ..runtime.config import INT32_MAX, INT64_MAX, MiB, config_table, setting
 from ..runtime.errors import ConfigError
 from ..runtime.metrics_config import metrics_address, metrics_listener
-from ..security.control_keys import check_control, control_psk_file, control_security
+from ..security.control_settings import control_psk_file, control_security
 from ..security.listener import (
     PROTOCOL_MAP,
     SecurityProtocol,
@@ -305,7 +305,6 @@ class BrokerConfig:
         if not controller_addresses(self):
             why = "is required: where is the controller?"
             raise ConfigError("controller.quorum.bootstrap.servers", None, why)
-        check_control(self.control_security, self.control_psk_file)
 
 
 def bound_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypedDict, TypeVar
 from ..runtime.config import check_keys, config_table, from_mapping, setting, settings_of, shown
 from ..runtime.errors import ConfigError
 from ..security.client_security import ClientSecurity
+from ..security.control_settings import FILE
 from ..security.listener import SecurityProtocol
 from ..security.sasl.client import CLIENT_MECHANISMS
 from .login_settings import credentials_of
@@ -468,6 +469,12 @@ class AdminConfig(CommonConfig):
         doc="The time limit of one call, retries included; the cluster is given the same "
         "time to finish.",
     )
+    control_psk_file: str | None = setting(
+        FILE,
+        None,
+        doc="The file of the cluster's key, for tools that ask controllers by themselves: with"
+        " --bootstrap-controller, and doctor --controllers.",
+    )
 
 
 class CommonSettings(TypedDict, total=False):
@@ -539,6 +546,7 @@ class AdminSettings(CommonSettings, total=False):
     """Keyword arguments of an admin."""
 
     default_api_timeout_ms: int
+    control_psk_file: str | None
 
 
 def configured(table: type[C], servers: Servers | None, settings: Mapping[str, Any]) -> C:

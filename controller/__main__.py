@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from ..runtime.daemon import Plan, Stop, daemon_command
-from .config import read_config
+from ..security.control_settings import check_control
+from .config import listener_of, read_config
 from .server import ControllerServer
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 def prepare(properties: dict[str, str]) -> Plan:
     """Check the configuration and return how to start the controller; open nothing yet."""
     config, warnings = read_config(properties)
+    check_control(config.control_security, config.control_psk_file, (listener_of(config),))
 
     async def start(runtime: "Runtime", stop: Stop) -> ControllerServer:
         return await ControllerServer.start(runtime, config, on_failed=stop.crash)

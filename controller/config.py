@@ -13,7 +13,7 @@ from ..runtime.config import INT32_MAX, MiB, check_keys, config_table, from_mapp
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from ..runtime.metrics_config import metrics_address, metrics_listener
-from ..security.control_keys import check_control, control_psk_file, control_security
+from ..security.control_settings import control_psk_file, control_security
 from .broker_keys import BROKER_KEYS
 from .metadata.decision import MIN_ISR, UNCLEAN_ELECTION, Defaults
 from .quorum.voters import QuorumSettings
@@ -166,7 +166,6 @@ class ControllerConfig:
 
     def check(self) -> None:
         """Raise ConfigError if the settings contradict each other or are malformed."""
-        check_control(self.control_security, self.control_psk_file)
         listener_of(self)
         metrics_address(self.metrics_listener)
         voters = [voter.partition("@")[0] for voter in self.controller_quorum_voters]

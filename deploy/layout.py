@@ -4,6 +4,7 @@ This module writes the files of a new cluster and reads those of an existing one
 
   DIR/controller-3001/controller.properties   DIR/controller-3001/data/   DIR/controller-3001/log
   DIR/broker-1/server.properties              DIR/broker-1/data/          DIR/broker-1/log
+  DIR/control.key
 """
 
 import random
@@ -16,6 +17,7 @@ from typing import Literal, Self
 
 from ..runtime.config import parse_properties
 from ..runtime.errors import ConfigError
+from . import control_key
 
 HOST = "127.0.0.1"
 FIRST_CONTROLLER_ID = 3001
@@ -56,6 +58,11 @@ class Node:
     def data_path(self) -> Path:
         """The log directory, below the daemon's own."""
         return self.directory / "data"
+
+    @property
+    def key_path(self) -> Path:
+        """The file of the cluster's key, beside the nodes' directories."""
+        return self.directory.parent / control_key.NAME
 
     @property
     def log_path(self) -> Path:
@@ -132,7 +139,9 @@ class Layout:
         return cls(controllers, brokers)
 
     def write(self, broker: Mapping[str, str], controller: Mapping[str, str]) -> None:
-        """Write the properties files of a new cluster; the given keys replace default ones."""
+        """Write the files of a new cluster: its key, and properties, some of them given."""
+        self.nodes[0].directory.mkdir(parents=True, exist_ok=True)
+        control_key.make_key(self.nodes[0].key_path)
         for node in self.nodes:
             given = broker if node.role == "broker" else controller
             write_properties(node, {**self._defaults(node), **given})
@@ -149,6 +158,7 @@ class Layout:
             **served,
             "controller.quorum.voters": quorum,
             "log.dirs": str(node.data_path),
+            "control.psk.file": str(node.key_path),
             "default.replication.factor": copies,
             "min.insync.replicas": in_sync,
             "group.initial.rebalance.delay.ms": "0",
@@ -182,6 +192,21 @@ def moved_data(node: Node, properties: Mapping[str, str]) -> dict[str, str]:
     here = str(node.data_path)
     if written.endswith(f"/{node.name}/data") and written != here and node.data_path.is_dir():
         return {"log.dirs": here}
+    return {}
+
+
+def key_settings(node: Node, properties: Mapping[str, str]) -> dict[str, str]:
+    """Return control.psk.file for a cluster that was made without one, was moved or was copied.
+
+    The key is made if there is none yet. All nodes of a local cluster are started together.
+    """
+    written, here = properties.get("control.psk.file"), str(node.key_path)
+    if written is None and "control.security" not in properties:
+        control_key.make_key(node.key_path)
+        return {"control.psk.file": here}
+    is_elsewhere = written is not None and written.endswith(f"/{control_key.NAME}")
+    if is_elsewhere and written != here and node.key_path.exists():
+        return {"control.psk.file": here}
     return {}
 
 

@@ -21,7 +21,7 @@ from typing import Self
 
 from ..runtime.errors import ConfigError
 from .daemons import Daemon, DaemonFailed, Daemons, Exited, NotReadyInTime, Program
-from .layout import Layout, Node, moved_data, read_properties, write_properties
+from .layout import Layout, Node, key_settings, moved_data, read_properties, write_properties
 
 PROGRAMS: Mapping[str, Program] = {
     "broker": Program("minikafka.broker.__main__:main", "minikafka-broker"),
@@ -242,7 +242,9 @@ class LocalCluster:
             raise ConfigError("port", str(self._port), why)
         for node in layout.nodes:
             found = read_properties(node)
-            changed = {**found, **moved_data(node, found), **self._config[node.role]}
+            given = self._config[node.role]
+            key = key_settings(node, {**found, **given})
+            changed = {**found, **moved_data(node, found), **key, **given}
             if changed != found:
                 write_properties(node, changed)
         return layout

@@ -1,58 +1,22 @@
-"""The keys of the control plane in one process: the settings that ask for them, and their file.
+"""The keys of the control plane in one process, and their file.
 
 The file is read anew for each handshake, so that keys are changed without a restart. A file that
 has become unreadable is reported, and the keys that it had go on to be used.
 """
 
 import logging
-from typing import Any, Final
+from typing import Final
 
 from ..protocol.control.messages import SealAccepted, SealOffer
-from ..runtime.config import setting
 from ..runtime.errors import ConfigError
 from ..runtime.runtime import Runtime
 from .control_seal import NONCE_BYTES, Keyring, Offering, Seal, accept, keyring_of
-
-SECURITY: Final = "control.security"
-FILE: Final = "control.psk.file"
-PSK: Final = "psk"
-NONE: Final = "none"
-HOW: Final = "`openssl rand -base64 32` makes one, the same for all nodes"
-"""How a key is made, for messages."""
+from .control_settings import FILE, HOW, NONE
 
 _FILE_BYTES_MAX: Final = 4096
 _FOR_OTHERS: Final = 0o006
 
 log = logging.getLogger(__name__)
-
-
-def control_security() -> Any:
-    """Declare the field of a configuration table, of type `str | None`."""
-    return setting(
-        SECURITY,
-        None,
-        choices=(PSK, NONE),
-        doc="Whether brokers and controllers prove to each other that they hold the cluster's key,"
-        " and seal what they send. psk: they do. none: where both ends have control.psk.file,"
-        " which is for the time of a change. If unset, psk with control.psk.file, else none.",
-    )
-
-
-def control_psk_file() -> Any:
-    """Declare the field of a configuration table, of type `str | None`."""
-    return setting(
-        FILE,
-        None,
-        doc="The file of the cluster's key: 32 random bytes in Base64 on one line, a second key on"
-        " another while keys change. It is read anew for each connection, and refused if everybody"
-        " may read it.",
-    )
-
-
-def check_control(security: str | None, path: str | None) -> None:
-    """Raise ConfigError if a key is missing that the settings ask for."""
-    if security == PSK and path is None:
-        raise ConfigError(SECURITY, PSK, f"needs {FILE}: {HOW}")
 
 
 class ControlKeys:

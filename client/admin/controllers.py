@@ -18,6 +18,7 @@ from ...protocol.control.messages import (
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.describe_quorum import DescribeQuorumResponse
 from ...runtime.runtime import Runtime
+from ...security.control_keys import ControlKeys
 from ...security.principal import ANONYMOUS
 from ..errors import Attempt, BootstrapError
 from ..net.address import Address
@@ -29,12 +30,16 @@ QUORUM_VERSION: Final = 2
 
 
 async def describe_quorum(
-    runtime: Runtime, controllers: Sequence[Address], *, timeout_ms: int
+    runtime: Runtime,
+    controllers: Sequence[Address],
+    *,
+    timeout_ms: int,
+    keys: ControlKeys | None = None,
 ) -> tuple[str, MetadataQuorum]:
     """Return the cluster's id and its quorum, as the active controller describes them.
 
     Raise BootstrapError with the reason for each controller if none could. `timeout_ms` bounds the
-    connection to each, and its answer.
+    connection to each, and its answer. `keys` are needed where the control plane is sealed.
     """
     left, attempts = list(dict.fromkeys(controllers)), list[Attempt]()
     asked: dict[Address, None] = {}
@@ -44,7 +49,7 @@ async def describe_quorum(
         phase = "connect"
         try:
             connection = await ControlConnection.open(
-                *address, _hello(runtime), timeout_ms=timeout_ms
+                *address, _hello(runtime), timeout_ms=timeout_ms, keys=keys
             )
             phase = "ask"
             try:

@@ -231,6 +231,7 @@ async def ask_controllers(
     If none of `servers` answers, print `complaint` and why, and return 1.
     """
     from ...runtime.runtime import SystemRuntime
+    from ...security.control_keys import ControlKeys
     from ..admin.controllers import describe_quorum
     from ..config import AdminConfig, configured
     from ..net.address import Address
@@ -238,10 +239,12 @@ async def ask_controllers(
     addresses = [Address.parse(server.strip()) for server in servers.split(",") if server.strip()]
     config = configured(AdminConfig, [str(address) for address in addresses], dict(settings))
     try:
+        runtime = SystemRuntime(config.client_id)
         cluster_id, quorum = await describe_quorum(
-            SystemRuntime(config.client_id),
+            runtime,
             addresses,
             timeout_ms=min(config.request_timeout_ms, config.bootstrap_timeout_ms),
+            keys=ControlKeys.open(runtime, None, config.control_psk_file),
         )
     except ClientError as error:
         say(f"{complaint}: {error}")

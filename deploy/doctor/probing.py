@@ -33,6 +33,7 @@ from ...protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ...protocol.schema import Versions
 from ...runtime.runtime import Runtime
 from ...security.client_security import ClientSecurity
+from ...security.control_keys import ControlKeys
 from .facts import Advertised, ControllerProbe, Controllers, Probe
 
 ASKED_KEY = "node.id"
@@ -102,25 +103,31 @@ async def _denial(connection: KafkaConnection, expected: int) -> str | None:
 
 
 async def probe_controllers(
-    runtime: Runtime, addresses: tuple[Address, ...], *, timeout_ms: int
+    runtime: Runtime,
+    addresses: tuple[Address, ...],
+    *,
+    timeout_ms: int,
+    keys: ControlKeys | None = None,
 ) -> Controllers:
     """Connect to controllers, and have the active one describe the quorum."""
     if not addresses:
         return Controllers()
-    probes = await asyncio.gather(*(_controller(runtime, a, timeout_ms) for a in addresses))
+    probes = await asyncio.gather(*(_controller(runtime, a, timeout_ms, keys) for a in addresses))
     good = [one.address for one in probes if one.cause is None]
     if not good:
         return Controllers(why="no controller answered", probes=tuple(probes))
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            _, quorum = await describe_quorum(runtime, good, timeout_ms=timeout_ms)
+            _, quorum = await describe_quorum(runtime, good, timeout_ms=timeout_ms, keys=keys)
     except (BootstrapError, TimeoutError) as error:
         why = str(error) or f"no description within {timeout_ms} ms"
         return Controllers(why=why, probes=tuple(probes))
     return Controllers(quorum, probes=tuple(probes))
 
 
-async def _controller(runtime: Runtime, address: Address, timeout_ms: int) -> ControllerProbe:
+async def _controller(
+    runtime: Runtime, address: Address, timeout_ms: int, keys: ControlKeys | None
+) -> ControllerProbe:
     hello = Hello(
         cluster_id=None,
         min_version=PROTOCOL_VERSION_MIN,
@@ -130,7 +137,7 @@ async def _controller(runtime: Runtime, address: Address, timeout_ms: int) -> Co
         incarnation_id=runtime.rng.randbytes(16),
     )
     try:
-        connection = await ControlConnection.open(*address, hello, timeout_ms=timeout_ms)
+        connection = await ControlConnection.open(*address, hello, timeout_ms=timeout_ms, keys=keys)
     except ApiError as error:
         return ControllerProbe(address, error.detail or str(error))
     connection.close()

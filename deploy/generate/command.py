@@ -31,6 +31,7 @@ def generate() -> None:
     """Write files for monitoring a cluster and for running it.
 
     \b
+    minikafka generate key --output control.key
     minikafka generate systemd --controllers 101=10.0.0.1 --brokers 1=10.0.0.1 --output DIR
     minikafka generate compose --output DIR
     minikafka generate helm --output DIR
@@ -218,6 +219,29 @@ def _quantity(context: click.Context, parameter: click.Parameter, value: str) ->
     return value
 
 
+@generate.command()
+@click.option(
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write; one that exists is left as it is.",
+)
+def key(output: Path) -> None:
+    """Write the key that brokers and controllers of one cluster share, control.psk.file.
+
+    Only the user who runs this may read the file. Copy it to every host by a way that is safe.
+
+    \b
+    minikafka generate key --output control.key
+    """
+    from ..control_key import make_key
+
+    try:
+        make_key(output)
+    except OSError as error:
+        raise ConfigError("output", str(output), f"cannot be written: {error.strerror}") from error
+
+
 _directory = click.option(
     "--output",
     required=True,
@@ -282,18 +306,21 @@ def systemd(
     """Write systemd units and properties for each host, and a script that installs them.
 
     The directory gets a folder per host. Copy it to its host and run its install.sh there as root.
+    Each has a copy of the cluster's key, which a later call for the same directory keeps.
 
     \b
     minikafka generate systemd --output hosts \\
         --controllers 101=10.0.0.1,102=10.0.0.2,103=10.0.0.3 \\
         --brokers 1=10.0.0.1,2=10.0.0.2,3=10.0.0.3
     """
+    from ..control_key import NAME, key_text
     from .hosts import parse_members
     from .systemd import Installation, files
 
     members = parse_members(controllers, brokers, data_dir, metrics_port)
     there = Installation(prefix, config_dir, data_dir, user, OPERATIONS_URL)
-    _write_all(files(members, there), output)
+    key = key_text(sorted(output.glob(f"*/{NAME}")))
+    _write_all(files(members, there, key), output)
 
 
 _size = {
@@ -402,13 +429,15 @@ def _write(text: str, output: Path | None) -> None:
 
 
 def _write_all(files: Iterable[tuple[PurePosixPath, str]], output: Path) -> None:
-    """Write files below the directory, and make scripts executable.
+    """Write files below the directory: scripts are executable, keys are the user's alone.
 
     Raise ConfigError if that fails.
     """
     try:
         for path, text in files:
             (output / path).parent.mkdir(parents=True, exist_ok=True)
+            if path.suffix == ".key":
+                (output / path).touch(0o600)
             _write(text, output / path)
             if path.suffix == ".sh":
                 (output / path).chmod(0o755)

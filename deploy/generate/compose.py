@@ -16,8 +16,14 @@ CONTROLLER_PORT: Final = 9093
 METRICS_PORT: Final = 9404
 DATA: Final = "/var/lib/minikafka"
 USER_ID: Final = 10001
+KEY_DIRECTORY: Final = "/run/minikafka"
+KEY: Final = f"{KEY_DIRECTORY}/control.key"
 STOP_SECONDS: Final = 90
 """The longest that a clean stop may take: a daemon itself gives up after 60 seconds."""
+
+KEY_IS_MADE: Final[Mapping[str, Value]] = {
+    "control-key": {"condition": "service_completed_successfully"}
+}
 
 DOCKERFILE: Final = """\
 # An image of minikafka: the daemons and the tools, run by a user without rights.
@@ -32,7 +38,7 @@ FROM python:3.13-slim
 COPY --from=build /opt/minikafka /opt/minikafka
 ENV PATH=/opt/minikafka/bin:$PATH
 RUN useradd --system --uid {user} --home-dir {data} --shell /usr/sbin/nologin minikafka \\
- && install -d -m 0750 -o {user} -g {user} {data}
+ && install -d -m 0750 -o {user} -g {user} {data} {keys}
 USER {user}
 WORKDIR {data}
 VOLUME {data}
@@ -60,7 +66,9 @@ def files(wanted: Composed) -> Iterator[tuple[PurePosixPath, str]]:
 
 def dockerfile(image: str, version: str) -> str:
     """Return the recipe of an image with this version of the package."""
-    return DOCKERFILE.format(image=image, version=version, user=USER_ID, data=DATA)
+    return DOCKERFILE.format(
+        image=image, version=version, user=USER_ID, data=DATA, keys=KEY_DIRECTORY
+    )
 
 
 def document(wanted: Composed) -> Mapping[str, Value]:
@@ -72,13 +80,14 @@ def document(wanted: Composed) -> Mapping[str, Value]:
         "controller.quorum.voters": quorum,
         "metrics.listener": f"127.0.0.1:{METRICS_PORT}",
         "log.dirs": f"{DATA}/data",
+        "control.psk.file": KEY,
         "default.replication.factor": str(copies),
         "min.insync.replicas": str(min(2, copies)),
         "offsets.topic.replication.factor": str(copies),
         "transaction.state.log.replication.factor": str(copies),
         "transaction.state.log.min.isr": str(min(2, copies)),
     }
-    services: dict[str, Value] = {}
+    services: dict[str, Value] = {"control-key": _key_service(wanted.image)}
     for node_id in controllers:
         settings = {
             "node.id": str(node_id),
@@ -100,12 +109,30 @@ def document(wanted: Composed) -> Mapping[str, Value]:
         services[f"broker-{node_id}"] = {
             **_service("broker", settings, wanted.image),
             "ports": [f"127.0.0.1:{port}:{port}"],
-            "depends_on": [f"controller-{each}" for each in controllers],
+            "depends_on": {
+                **KEY_IS_MADE,
+                **{f"controller-{each}": {"condition": "service_started"} for each in controllers},
+            },
         }
     return {
         "name": "minikafka",
         "services": services,
         "volumes": {name: {} for name in services},
+    }
+
+
+def _key_service(image: str) -> dict[str, Value]:
+    """Return the service that makes the cluster's key, once, in a volume that daemons read."""
+    return {
+        "image": image,
+        "build": ".",
+        "command": ["minikafka", "generate", "key", f"--output={KEY}"],
+        "volumes": [f"control-key:{KEY_DIRECTORY}"],
+        "read_only": True,
+        "network_mode": "none",
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "restart": "no",
     }
 
 
@@ -118,7 +145,8 @@ def _service(role: str, settings: Mapping[str, str], image: str) -> dict[str, Va
         "build": ".",
         "hostname": name,
         "command": [f"minikafka-{role}", *overrides],
-        "volumes": [f"{name}:{DATA}"],
+        "volumes": [f"{name}:{DATA}", f"control-key:{KEY_DIRECTORY}:ro"],
+        "depends_on": KEY_IS_MADE,
         "read_only": True,
         "tmpfs": ["/tmp"],
         "cap_drop": ["ALL"],

@@ -54,6 +54,7 @@ def values(wanted: Charted) -> dict[str, Value]:
     return {
         "image": {"repository": repository, "tag": tag, "pullPolicy": "IfNotPresent"},
         "clusterDomain": "cluster.local",
+        "controlKey": {"existingSecret": ""},
         "brokers": {
             "replicas": wanted.brokers,
             "minReadySeconds": 10,

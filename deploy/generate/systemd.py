@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
+from .. import control_key
 from .hosts import Members, Role
 
 UNIT: Final = """\
@@ -88,7 +89,7 @@ test -x {prefix}/bin/minikafka-broker || {{
 id {user} >/dev/null 2>&1 || useradd --system --home-dir {data} --shell /usr/sbin/nologin {user}
 install -d -m 0750 -o {user} -g {user} {data}
 install -d -m 0755 {config}
-install -m 0640 -g {user} ./*.properties {config}/
+install -m 0640 -g {user} ./*.properties ./{key} {config}/
 install -m 0644 ./*.service {units}/
 systemctl daemon-reload
 # A new cluster's daemons are active once most controllers run, so this host waits for no other.
@@ -123,15 +124,21 @@ def unit(role: Role, there: Installation) -> str:
     )
 
 
-def files(members: Members, there: Installation) -> Iterator[tuple[PurePosixPath, str]]:
-    """Yield each file and its text: a folder per host, with what that host needs."""
+def files(members: Members, there: Installation, key: str) -> Iterator[tuple[PurePosixPath, str]]:
+    """Yield each file and its text: a folder per host, with what that host needs.
+
+    `key` is the text of the file of the cluster's key, of which each host gets a copy.
+    """
     for host, daemons in members.hosts.items():
         folder = PurePosixPath(host.replace(":", "-"))
         for role in dict.fromkeys(member.role for member in daemons):
             yield folder / f"minikafka-{role}@.service", unit(role, there)
         for member in daemons:
-            text = "".join(f"{key}={value}\n" for key, value in members.properties(member).items())
+            properties = members.properties(member)
+            properties["control.psk.file"] = str(there.config / control_key.NAME)
+            text = "".join(f"{name}={value}\n" for name, value in properties.items())
             yield folder / f"{member.name}.properties", text
+        yield folder / control_key.NAME, key
         instances = " ".join(f"minikafka-{each.role}@{each.node_id}" for each in daemons)
         yield (
             folder / "install.sh",
@@ -141,6 +148,7 @@ def files(members: Members, there: Installation) -> Iterator[tuple[PurePosixPath
                 config=there.config,
                 data=there.data,
                 user=there.user,
+                key=control_key.NAME,
                 units=UNITS,
                 instances=instances,
             ),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from minikafka import Admin, NewTopic, PartitionDescription
+from minikafka.deploy.control_key import make_key
 
 from ..support.cluster import Daemon, wait_until
 from .client import MAX_MESSAGE_BYTES, PARTITIONS, TOPIC
@@ -58,7 +59,10 @@ class Lab:
         voters = ",".join(
             f"{n}@{network.address(f'controller-{n}')}:{CONTROLLER_PORT}" for n in CONTROLLERS
         )
+        key = directory / "control.key"
+        make_key(key)
         common = {
+            "control.psk.file": str(key),
             "controller.quorum.voters": voters,
             "default.replication.factor": "3",
             "min.insync.replicas": "2",

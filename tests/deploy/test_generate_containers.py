@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from base64 import b64decode
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from minikafka.controller.__main__ import prepare as prepare_controller
 from minikafka.deploy.cli import minikafka
 from minikafka.runtime.config import parse_properties
 from minikafka.runtime.version import VERSION
+from minikafka.security.control_seal import keyring_of
 
 from ..support.cluster import free_ports, wait_until
 
@@ -48,6 +50,7 @@ def test_daemons_take_the_commands_of_the_compose_file(
 ) -> None:
     sizes = ("--brokers", brokers, "--controllers", controllers, "--port", 19_092)
     services = composed(tmp_path, *sizes)["services"]
+    key = services.pop("control-key")
     assert len(services) == brokers + controllers
     ports = []
     for name, service in services.items():
@@ -56,6 +59,11 @@ def test_daemons_take_the_commands_of_the_compose_file(
         plan = PREPARE[program](properties)
         assert (plan.name, list(plan.warnings)) == (name, [])
         assert name == service["hostname"] == service["volumes"][0].partition(":")[0]
+        assert service["volumes"][1] == f"{key['volumes'][0]}:ro"
+        assert service["depends_on"]["control-key"] == {
+            "condition": "service_completed_successfully"
+        }
+        assert key["command"][-1] == f"--output={properties['control.psk.file']}"
         voters = properties["controller.quorum.voters"].split(",")
         assert all(each.partition("@")[2].partition(":")[0] in services for each in voters)
         assert properties["default.replication.factor"] == str(copies)
@@ -97,6 +105,10 @@ def test_what_cannot_be_is_refused(tmp_path: Path, arguments: list[str], why: st
 def test_the_commands_of_the_compose_file_run_a_cluster(tmp_path: Path) -> None:
     """Names of hosts and fixed ports are replaced: all of it runs on this machine."""
     services = composed(tmp_path, "--brokers", 1, "--controllers", 1)["services"]
+    words = services.pop("control-key")["command"]
+    key = words[-1].partition("=")[2]
+    made = str(tmp_path / "control.key")
+    assert generate(*words[2:-1], f"--output={made}").exit_code == 0
     control, inside, outside = free_ports(3)
     replaced = {
         "0.0.0.0:9093": f"0.0.0.0:{control}",
@@ -106,6 +118,7 @@ def test_the_commands_of_the_compose_file_run_a_cluster(tmp_path: Path) -> None:
         "OUTSIDE://0.0.0.0:9092": f"OUTSIDE://0.0.0.0:{outside}",
         "localhost:9092": f"localhost:{outside}",
         "127.0.0.1:9404": "127.0.0.1:0",
+        key: made,
     }
     with ExitStack() as stack:
         for name, service in services.items():
@@ -148,6 +161,7 @@ def test_the_chart_has_the_values_of_the_cluster(chart: Path) -> None:
         "NOTES.txt",
         "_helpers.tpl",
         "broker.yaml",
+        "control-key.yaml",
         "controller.yaml",
     }
 
@@ -199,5 +213,12 @@ def test_daemons_take_what_helm_makes_of_the_chart(chart: Path) -> None:
             advertised = f"PLAINTEXT://logs-broker-2.logs-broker.{domain}:9092"
             assert properties["advertised.listeners"] == advertised
         ports = {each["name"] for each in container["ports"]}
+        (mounted,) = (each for each in container["volumeMounts"] if each["name"] == "control-key")
+        assert properties["control.psk.file"] == f"{mounted['mountPath']}/control.key"
+        volumes = pods["template"]["spec"]["volumes"]
+        (volume,) = (each["secret"] for each in volumes if each["name"] == "control-key")
+        assert volume["defaultMode"] == 0o440
+        key = found["Secret", volume["secretName"]]["data"]["control.key"]
+        assert len(keyring_of(b64decode(key).decode())) == 1
         probes = [container[f"{kind}Probe"] for kind in ("startup", "liveness", "readiness")]
         assert {each["httpGet"]["port"] for each in probes} <= ports

@@ -3,6 +3,7 @@
 import shlex
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from minikafka.controller.__main__ import prepare as prepare_controller
 from minikafka.deploy.cli import minikafka
 from minikafka.runtime.config import parse_properties
 from minikafka.runtime.errors import ConfigError
+from minikafka.security.control_seal import keyring_of
 
 from ..support.cluster import free_ports
 
@@ -56,6 +58,7 @@ def test_each_host_gets_what_runs_there(hosts: Path) -> None:
         "10.0.0.1": [
             "broker-1.properties",
             "broker-4.properties",
+            "control.key",
             "controller-101.properties",
             "install.sh",
             "minikafka-broker@.service",
@@ -63,17 +66,24 @@ def test_each_host_gets_what_runs_there(hosts: Path) -> None:
         ],
         "10.0.0.2": [
             "broker-2.properties",
+            "control.key",
             "controller-102.properties",
             "install.sh",
             "minikafka-broker@.service",
             "minikafka-controller@.service",
         ],
         "c.example": [
+            "control.key",
             "controller-103.properties",
             "install.sh",
             "minikafka-controller@.service",
         ],
-        "fd00--3": ["broker-3.properties", "install.sh", "minikafka-broker@.service"],
+        "fd00--3": [
+            "broker-3.properties",
+            "control.key",
+            "install.sh",
+            "minikafka-broker@.service",
+        ],
     }
     script = (hosts / "10.0.0.1" / "install.sh").read_text()
     started = "minikafka-controller@101 minikafka-broker@1 minikafka-broker@4"
@@ -96,6 +106,22 @@ def test_daemons_take_their_properties_without_a_warning(hosts: Path) -> None:
         "101@10.0.0.1:9093,102@10.0.0.2:9193,103@c.example:9093"
     )
     assert (first["broker.rack"], first["default.replication.factor"]) == ("10.0.0.1", "3")
+
+
+def test_all_hosts_have_one_key_that_only_the_user_reads_and_that_a_later_call_keeps(
+    tmp_path: Path,
+) -> None:
+    keys = []
+    for brokers in ("1=a", "1=a,2=b"):
+        assert generate(tmp_path, "--controllers", "9=a", "--brokers", brokers).exit_code == 0
+        found = sorted(tmp_path.glob("*/control.key"))
+        assert [stat.S_IMODE(each.stat().st_mode) for each in found] == [0o600] * len(found)
+        keys += [each.read_text() for each in found]
+    assert len(keys) == 3
+    assert len({*keys}) == len(keyring_of(keys[0])) == 1
+    properties = parse_properties((tmp_path / "a" / "broker-1.properties").read_text())
+    assert properties["control.psk.file"] == "/etc/minikafka/control.key"
+    assert "./control.key /etc/minikafka/" in (tmp_path / "a" / "install.sh").read_text()
 
 
 @pytest.mark.parametrize(

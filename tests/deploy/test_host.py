@@ -28,6 +28,7 @@ FIRST = {
     "controller.quorum.voters": "101@10.0.0.1:9093",
     "log.dirs": "/disk1, /disk2",
     "broker.rack": "a.example",
+    "control.psk.file": "/etc/minikafka/control.key",
 }
 
 

@@ -1,10 +1,20 @@
 import socket
+import stat
 from pathlib import Path
 
 import pytest
 
-from minikafka.deploy.layout import HOST, Layout, free_ports, read_properties, write_properties
+from minikafka.deploy.layout import (
+    HOST,
+    Layout,
+    Node,
+    free_ports,
+    key_settings,
+    read_properties,
+    write_properties,
+)
 from minikafka.runtime.errors import ConfigError
+from minikafka.security.control_seal import keyring_of
 
 
 def test_ports_follow_the_first() -> None:
@@ -102,3 +112,39 @@ def test_metrics_are_served_on_the_ports_after_those_of_the_nodes(tmp_path: Path
     assert read_properties(layout.brokers[0])["metrics.listener"] == "127.0.0.1:9095"
     with pytest.raises(ConfigError, match="3 nodes need ports up to 65539"):
         Layout.plan(tmp_path, brokers=2, controllers=1, port=65_534, metrics=True)
+
+
+def key_of(node: Node) -> str:
+    return read_properties(node)["control.psk.file"]
+
+
+def test_a_new_cluster_has_a_key_that_only_its_user_can_read(tmp_path: Path) -> None:
+    layout = Layout.plan(tmp_path, brokers=2, controllers=1, port=9092)
+    layout.write({}, {})
+    (path,) = {key_of(node) for node in layout.nodes}
+    assert path == str(tmp_path / "control.key")
+    assert stat.S_IMODE(Path(path).stat().st_mode) == 0o600
+    keys = Path(path).read_text()
+    assert len(keyring_of(keys)) == 1
+    layout.write({}, {})
+    assert Path(path).read_text() == keys
+
+
+def test_a_cluster_made_without_a_key_gets_one_unless_it_says_otherwise(tmp_path: Path) -> None:
+    node = Layout.plan(tmp_path, brokers=1, controllers=1, port=9092).brokers[0]
+    assert key_settings(node, {"control.security": "none"}) == {}
+    assert not node.key_path.exists()
+    assert key_settings(node, {}) == {"control.psk.file": str(node.key_path)}
+    assert len(keyring_of(node.key_path.read_text())) == 1
+
+
+def test_a_moved_cluster_takes_its_own_key_along_and_no_other(tmp_path: Path) -> None:
+    layout = Layout.plan(tmp_path, brokers=1, controllers=1, port=9092)
+    layout.write({}, {})
+    node = layout.brokers[0]
+    here = {"control.psk.file": str(node.key_path)}
+    assert key_settings(node, {"control.psk.file": "/before/control.key"}) == here
+    assert key_settings(node, here) == {}
+    assert key_settings(node, {"control.psk.file": "/etc/minikafka/key"}) == {}
+    node.key_path.unlink()
+    assert key_settings(node, {"control.psk.file": "/before/control.key"}) == {}

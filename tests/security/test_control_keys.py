@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.protocol.control.messages import Endpoint
 from minikafka.runtime.errors import ConfigError
 from minikafka.runtime.runtime import SystemRuntime
-from minikafka.security.control_keys import ControlKeys, check_control
+from minikafka.security.control_keys import ControlKeys
+from minikafka.security.control_settings import check_control
 
 FIRST, SECOND = (b64encode(bytes([each]) * 32).decode() for each in (1, 2))
 
@@ -27,22 +29,30 @@ def written(path: Path, *lines: str, mode: int = 0o600) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(
-    ("security", "path", "why"),
-    [
-        ("psk", None, "control.security=psk: needs control.psk.file"),
-    ],
-)
-def test_settings_that_lack_a_key_are_refused(
-    security: str | None, path: str | None, why: str
-) -> None:
-    with pytest.raises(ConfigError, match=why):
-        check_control(security, path)
+LOOPBACK = (Endpoint("A", "127.0.0.1", 1), Endpoint("B", "::1", 1), Endpoint("C", "localhost", 1))
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "10.0.0.1", "127.0.0.1.example", "h"])
+def test_without_a_key_a_daemon_listens_on_loopback_alone(host: str) -> None:
+    everywhere = (*LOOPBACK, Endpoint("OUTSIDE", host, 9092))
+    check_control(None, None, LOOPBACK)
+    check_control("none", None, everywhere)
+    with pytest.raises(ConfigError) as refused:
+        check_control(None, None, everywhere)
+    (line,) = str(refused.value).splitlines()
+    assert line.startswith(f"control.psk.file: is required to listen at OUTSIDE://{host}:9092")
+    assert "minikafka generate key" in line
+    assert "control.security=none" in line
+
+
+def test_psk_needs_a_key_wherever_it_listens() -> None:
+    with pytest.raises(ConfigError, match=r"control\.security=psk: needs control\.psk\.file"):
+        check_control("psk", None, LOOPBACK)
 
 
 @pytest.mark.parametrize("security", ["psk", "none", None])
 def test_settings_with_a_key_are_fine(security: str | None) -> None:
-    check_control(security, "a file")
+    check_control(security, "a file", (Endpoint("OUTSIDE", "", 9092),))
 
 
 def test_no_file_no_keys(runtime: SystemRuntime) -> None:

@@ -191,6 +191,7 @@ def controller_properties(node_id: int, quorum: Mapping[int, str]) -> dict[str, 
         "listeners": f"CONTROLLER://0.0.0.0:{CONTROLLER_PORT}",
         "log.dirs": f"/data/{quorum[node_id]}",
         "controller.quorum.voters": voters(quorum),
+        "control.security": "none",
         "broker.session.timeout.ms": "2000",
     }
 
@@ -206,6 +207,7 @@ def broker_properties(broker_id: int, quorum: Mapping[int, str]) -> dict[str, st
         "controller.quorum.bootstrap.servers": ",".join(
             f"{name}:{CONTROLLER_PORT}" for name in quorum.values()
         ),
+        "control.security": "none",
         "broker.heartbeat.interval.ms": "400",
         "broker.session.timeout.ms": "2000",
         "replica.lag.time.max.ms": "1500",

@@ -23,6 +23,14 @@ def cluster() -> Iterator[LocalCluster]:
         yield made
 
 
+def at_controller(cluster: LocalCluster) -> list[str]:
+    """Return the arguments of a command that asks the controller with the cluster's key."""
+    (controller,) = cluster.layout.controllers
+    config = controller.directory / "tools.properties"
+    config.write_text(f"control.psk.file={controller.key_path}\n")
+    return ["--bootstrap-controller", controller.address, "--command-config", str(config)]
+
+
 class Minikafka:
     """The command line, with --bootstrap-server already given."""
 
@@ -348,8 +356,7 @@ def test_metadata_quorum(minikafka: Minikafka, cluster: LocalCluster) -> None:
         r'CurrentObservers:       \[{"id": 1, .*}, {"id": 2, .*}, {"id": 3, .*}\]\n',
         status,
     )
-    (controller,) = cluster.layout.controllers
-    told = ["metadata-quorum", "--bootstrap-controller", controller.address, "describe"]
+    told = ["metadata-quorum", *at_controller(cluster), "describe"]
     for flag in ("--status", "--replication"):
         command = [sys.executable, "-c", CODE, *told, flag]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -366,7 +373,7 @@ def test_cluster(minikafka: Minikafka, cluster: LocalCluster) -> None:
     assert head.split() == ["ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"]
     assert [line.split()[0] for line in brokers] == ["1", "2", "3"]
     (controller,) = cluster.layout.controllers
-    told = ["cluster", "--bootstrap-controller", controller.address]
+    told = ["cluster", *at_controller(cluster)]
     for action, shown in (
         ("cluster-id", whole.split()),
         ("list-endpoints", ["3001", *controller.address.split(":"), "null", "controller"]),

@@ -29,7 +29,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 @pytest.mark.slow
 def test_a_healthy_cluster_and_one_with_a_fault(cluster: LocalCluster) -> None:
     controllers = ",".join(f"{one.host}:{one.port}" for one in cluster.layout.controllers)
-    arguments = ("--bootstrap-server", cluster.bootstrap, "--controllers", controllers)
+    known = cluster.layout.controllers[0].directory / "doctor.properties"
+    known.write_text(f"control.psk.file={cluster.layout.controllers[0].key_path}\n")
+    to = ("--bootstrap-server", cluster.bootstrap, "--controllers", controllers)
+    arguments = (*to, "--command-config", known)
     healthy = doctor(*arguments)
     assert healthy.exit_code == 0, healthy.output
     assert "Cluster " in healthy.stdout.splitlines()[0]

@@ -32,11 +32,16 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 controller.quorum.voters={{ include "minikafka.voters" . }}
 metrics.listener=0.0.0.0:9404
 log.dirs=/var/lib/minikafka/data
+control.psk.file=/run/minikafka/control.key
 default.replication.factor={{ $copies }}
 min.insync.replicas={{ $inSync }}
 offsets.topic.replication.factor={{ $copies }}
 transaction.state.log.replication.factor={{ $copies }}
 transaction.state.log.min.isr={{ $inSync }}
+{{- end }}
+
+{{- define "minikafka.controlKey" -}}
+{{ .Values.controlKey.existingSecret | default (printf "%s-control-key" .Release.Name) }}
 {{- end }}
 
 {{- define "minikafka.podSecurity" -}}
