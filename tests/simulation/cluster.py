@@ -6,6 +6,7 @@ of faults.
 """
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,6 +22,10 @@ from .world import SimRuntime, World
 CONTROLLER_PORT = 9093
 BROKER_PORT = 9092
 FIRST_CONTROLLER_ID = 101
+
+KEY_FILE = "/etc/minikafka/control.key"
+"""The file of the cluster's key on each machine, where the control plane is sealed."""
+SEALED = {"control.security": "psk", "control.psk.file": KEY_FILE}
 
 Properties = Mapping[str, str]
 
@@ -140,6 +145,8 @@ class Cluster:
         }
         nodes = (*self.controllers.values(), *self.brokers.values())
         self.daemons = {each.name: each for each in nodes}
+        self.key_hosts = [each.host for each in nodes]
+        """The machines that have the cluster's key, if there is one."""
         self.bootstrap = ",".join(f"{each.name}:{BROKER_PORT}" for each in self.brokers.values())
 
         world.may_crash = self._may_crash
@@ -165,6 +172,11 @@ class Cluster:
         if daemon is not None and self.is_kept_running:
             daemon.start()
 
+    def give_key(self, number: int) -> None:
+        """Write the key of this number to every machine."""
+        for host in self.key_hosts:
+            host.disk.put(KEY_FILE, key_text(number))
+
     def start(self) -> None:
         for daemon in self.daemons.values():
             daemon.start()
@@ -182,6 +194,11 @@ class Cluster:
                 told = what if isinstance(what, str) else what()
                 self.world.violation(f"not within {seconds} s: {told}")
             await asyncio.sleep(0.05)
+
+
+def key_text(*numbers: int) -> bytes:
+    """Return the text of a key file with these keys."""
+    return b"\n".join(b64encode(number.to_bytes(32, "big")) for number in numbers)
 
 
 def controller_properties(node_id: int, quorum: Mapping[int, str]) -> dict[str, str]:

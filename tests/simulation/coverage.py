@@ -41,7 +41,8 @@ FAULTS = (
 """The faults from which shape.py draws."""
 LATER_FAULTS = ("lose-directory", "bit-rot")
 LAST_FAULTS = ("rot-metadata",)
-"""The faults that variety.py adds, drawn after everything else."""
+SEALED_FAULTS = ("stranger", "change-keys")
+"""The faults that variety.py adds, drawn after everything else; the last in sealed clusters."""
 OPERATIONS = (
     "create-topic",
     "delete-topic",
@@ -151,7 +152,7 @@ TRANSITIONS = (
     "group-run-failed",
 )
 CELLS: dict[str, tuple[str, ...]] = {
-    "fault": (*FAULTS, *LATER_FAULTS, *LAST_FAULTS),
+    "fault": (*FAULTS, *LATER_FAULTS, *LAST_FAULTS, *SEALED_FAULTS),
     "operation": (*OPERATIONS, *LATER_OPERATIONS),
     "refusal": REFUSALS,
     "transition": TRANSITIONS,

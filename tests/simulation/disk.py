@@ -199,6 +199,19 @@ class Disk:
                 node = node.entries.get(part) if isinstance(node, DirectoryNode) else None
         return node
 
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file as an operator would, who waits until it is stable."""
+        node = self.root
+        *above, name = [part for part in path.split("/") if part]
+        for part in above:
+            child = node.entries.setdefault(part, DirectoryNode())
+            assert isinstance(child, DirectoryNode)
+            node.stable[part] = node = child
+        file = FileNode()
+        file.cache, file.stable = bytearray(data), bytearray(data)
+        node.entries[name] = node.stable[name] = file
+        node.version += 1
+
     def rot(self, path: str, position: int, bits: int = 0x10) -> None:
         """Flip bits of one byte on the platter, and in the cache as if it had been read anew."""
         node: Any = self.root

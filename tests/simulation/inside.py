@@ -16,10 +16,12 @@ from minikafka.controller.quorum.log_facts import LogEnd
 from minikafka.controller.quorum.node import QuorumNode
 from minikafka.controller.quorum.raft import RaftQuorum
 from minikafka.controller.server import ControllerServer
+from minikafka.protocol.control.heartbeat import Datagram
 from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.control.quorum_messages import Vote, VoteAnswer, VoterKey
 from minikafka.protocol.types import TopicIdPartition, TopicPartition
 from minikafka.runtime.metrics import Collector
+from minikafka.security.control_seal import DatagramGuards
 from minikafka.storage.compaction import compactor
 from minikafka.storage.log import Log
 
@@ -51,6 +53,7 @@ def watched() -> Iterator[None]:
         watching(RaftQuorum, "quorum"),
         _votes_noted(),
         _grants_noted(),
+        _admissions_noted(),
         _compactions_counted(),
         _touches_noted(Partition, ("role", "offline_because")),
         _touches_noted(LeaderReplica, ("metadata", "high_watermark")),
@@ -87,6 +90,19 @@ def _touches_noted(cls: type, names: tuple[str, ...]) -> Any:
                 process.touched[self] = None
 
     return patch.object(cls, "__setattr__", setting)
+
+
+def _admissions_noted() -> Any:
+    admits = DatagramGuards.admits
+
+    def noting(self: DatagramGuards, datagram: Datagram) -> bool:
+        counts = admits(self, datagram)
+        process = PROCESS.get()
+        if counts and process is not None and datagram.tag:
+            process.admitted.append((datagram.content, datagram.tag))
+        return counts
+
+    return patch.object(DatagramGuards, "admits", noting)
 
 
 def _grants_noted() -> Any:
@@ -260,6 +276,12 @@ def grants_of(process: Process) -> list[Grant]:
         return []
     given, process.grants = process.grants, []
     return given
+
+
+def admitted_datagrams(process: Process) -> list[tuple[bytes, bytes]]:
+    """Return content and tag of the datagrams that counted since the last call."""
+    admitted, process.admitted = process.admitted, []
+    return admitted
 
 
 def active(cluster: Any) -> Controller | None:

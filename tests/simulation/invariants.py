@@ -30,6 +30,7 @@ from .metadata_checks import MetadataChecks
 from .quorum_checks import QuorumChecks
 from .rawlog import LogCursor
 from .scrape_checks import Scrapes
+from .seal_checks import SealChecks
 from .truth import Place, Seen, Truth, cursor_of
 from .world import World
 
@@ -73,6 +74,7 @@ class Invariants:
         self._controllers = {each.name: None for each in cluster.controllers.values()}
         self.metadata = MetadataChecks(self)
         self.quorum = QuorumChecks(self)
+        self.seals = SealChecks()
         self.starts = LogStartChecks(self.coverage, world.now)
         world.loop.after_step = self.after_step
 
@@ -182,7 +184,8 @@ class Invariants:
             nonlocal last_offset
             image = image_of_controller(process)
             offset = image.offset if image is not None else -1
-            if offset == last_offset and not self.quorum.has_news(daemon, process):
+            has_news = process.admitted or self.quorum.has_news(daemon, process)
+            if offset == last_offset and not has_news:
                 return NOTHING
             is_new, last_offset = offset != last_offset, offset
             found = self._check_controller(daemon, process, image if is_new else None)
@@ -195,10 +198,12 @@ class Invariants:
     ) -> Iterator[str]:
         """Check a controller after a step that changed its quorum state or, if given, its image."""
         yield from self.quorum.check(daemon, process)
+        yield from self.seals.check(daemon, process)
         if image is not None and (self.image is None or image.offset >= self.image.offset):
             self.image = image
             self.checks += 1
             yield from self.metadata.check(image)
+            yield from self.seals.check_image(image)
 
     # -- brokers ----------------------------------------------------------------------------
 

@@ -55,6 +55,8 @@ class Process:
         self.votes: list[Any] = []
         self.grants: list[Any] = []
         """The votes that the process has given; see inside.py."""
+        self.admitted: list[Any] = []
+        """The sealed datagrams that have counted with the process; see inside.py."""
         self.touched: dict[Any, None] = {}
         """The replicas, and parts of them, that the process's steps have changed; see inside.py."""
         self.compaction_count = 0

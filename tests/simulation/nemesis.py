@@ -2,6 +2,7 @@
 
 import asyncio
 
+from .attacker import Attacker
 from .cluster import Cluster
 from .coverage import Coverage
 from .faults import Fault, ProcessFaults
@@ -31,6 +32,7 @@ class Nemesis:
             **MachineFaults(world, cluster, shape, promises).table(),
             **Plots(world, cluster, shape, promises).table(),
             **BitRot(world, cluster, shape, promises).table(),
+            **Attacker(world, cluster, shape, promises).table(),
         }
         world.trace.emit("nemesis", "faults", *shape.faults)
 

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from .ear import Ear
 from .loop import Process, SimLoop, SimulationError, current_process
 from .tcp import Endpoint, Flow
 from .trace import Trace
@@ -140,6 +141,8 @@ class Network:
         """Extra seconds on the way from one address to another."""
         self.flows: dict[int, Flow] = {}
         self.flow_ids = itertools.count()
+        self.ear: Ear | None = None
+        """The stranger's ear (attacker.py), which hears everything; None if nobody listens."""
         self.latency_min = 0.0001
         self.latency_spread = 0.0008
         self.stall_chance = 0.002

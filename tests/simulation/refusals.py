@@ -20,8 +20,9 @@ from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minikafka.runtime.errors import MinikafkaError
+from minikafka.security.control_keys import ControlKeys
 
-from .cluster import BROKER_PORT, CONTROLLER_PORT, Cluster
+from .cluster import BROKER_PORT, CONTROLLER_PORT, KEY_FILE, Cluster
 from .coverage import Coverage
 from .loop import Process
 from .shape import Shape, TopicShape
@@ -77,6 +78,7 @@ class Refused:
         self.topic = TopicShape(TOPIC, 1, 3, 2, group=shape.all_group)
         self.rng = world.rng("refusals")
         self.stopping = False
+        self._is_sealed = shape.sealed
         self.process: Process | None = None
         self.count = 0
         """The number of stories run so far, from which each story's unique names are made."""
@@ -87,6 +89,9 @@ class Refused:
 
     def start(self) -> None:
         host = self.world.add_host("refused")
+        if self._is_sealed:
+            host.disk.put(KEY_FILE, self.cluster.key_hosts[0].disk.find(KEY_FILE).cache)
+            self.cluster.key_hosts.append(host)
         self.process = self.world.start(host, "refused", self._run)
 
     @property
@@ -211,7 +216,11 @@ class Refused:
         connection = self._controlled.get((whom, hello))
         if connection is None or not connection.is_open:
             host = self.cluster.controllers[whom].name
-            connection = await ControlConnection.open(host, CONTROLLER_PORT, hello, timeout_ms=2000)
+            path = KEY_FILE if self._is_sealed else None
+            keys = ControlKeys.open(self._runtime, "psk", path)
+            connection = await ControlConnection.open(
+                host, CONTROLLER_PORT, hello, timeout_ms=2000, keys=keys
+            )
             self._controlled[whom, hello] = connection
         return connection
 

@@ -17,9 +17,11 @@ from . import (
     refused_reads,
     refused_transactions,
 )
+from .attacker import FIRST_KEY
 from .cluster import Cluster
 from .compaction_workload import TOPIC
 from .coverage import Coverage
+from .ear import Ear
 from .history import Sent, check
 from .inside import active, image_of_broker, image_of_controller, watched
 from .invariants import Invariants
@@ -75,9 +77,13 @@ class Scenario:
             shape.controller,
         )
         self._differ()
+        if shape.sealed:
+            self.cluster.give_key(FIRST_KEY)
+            self.world.network.ear = Ear()
         self.coverage = Coverage()
         self.world.on_log = self.coverage.on_log
         self.invariants = Invariants(self.world, self.cluster, self.coverage)
+        self.invariants.seals.ear = self.world.network.ear
         self.promises = Promises(self.cluster, self.invariants, shape)
         self.invariants.is_flushed = self.promises.is_flushed
         self.invariants.has_leases = shape.leases

@@ -133,6 +133,8 @@ class Shape:
     drift: float = 0.0
     """The greatest share of time by which a machine's clock is fast or slow."""
 
+    sealed: bool = False
+    """True if the control plane is sealed by a key."""
     refuses: bool = False
     """True if a client sends requests that must be refused."""
 

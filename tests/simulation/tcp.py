@@ -52,6 +52,8 @@ class Flow:
         loop = network.loop
         arrival = loop.time() + network.latency(self._source.host, self._target.host)
         if isinstance(segment, bytes):
+            if network.ear is not None:
+                network.ear.on_segment(self._source, segment)
             arrival += len(segment) / network.bytes_per_second
         self._schedule(segment, arrival)
 

@@ -65,6 +65,8 @@ class DatagramEndpoint(asyncio.DatagramTransport):
         there = network.hosts.get(address)
         if there is None:
             return
+        if network.ear is not None:
+            network.ear.on_datagram(here.name, bytes(data))
         copies = 2 if network.rng.random() < network.datagram_duplication else 1
         for _ in range(copies):
             if network.rng.random() >= network.datagram_loss:

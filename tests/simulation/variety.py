@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from minikafka.broker.replica.selector import RACK_AWARE
 
-from .coverage import LAST_FAULTS, LATER_FAULTS
+from .cluster import SEALED
+from .coverage import LAST_FAULTS, LATER_FAULTS, SEALED_FAULTS
 from .shape import Shape, TopicShape
 
 DRIFT_MOST = 0.024
@@ -53,9 +54,15 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
             "transaction.remove.expired.transaction.cleanup.interval.ms": "5000",
         }
     throttles = rng.random() < 0.3
+    sealed = rng.random() < 0.4
+    if sealed:
+        later += [fault for fault in SEALED_FAULTS if rng.random() < 0.6]
+        broker |= SEALED
     return replace(
         shape,
         broker=broker,
+        controller={**shape.controller, **SEALED} if sealed else shape.controller,
+        sealed=sealed,
         compacts=compacts,
         racks=racks,
         directories=directories,
