@@ -32,6 +32,7 @@ from . import (
     memory,
     metrics,
     produce,
+    seal,
     spark,
     startup,
     validation,
@@ -222,6 +223,17 @@ def run_metrics(results: dict[str, Any]) -> None:
     )
 
 
+def run_seal(results: dict[str, Any]) -> None:
+    """Measure what a sealed control plane costs."""
+    costs, handshake_us = seal.measure(), seal.handshake_us()
+    results["seal"] = {
+        "costs": [cost._asdict() for cost in costs],
+        "handshake_us": handshake_us,
+    }
+    for line in seal.section(results):
+        say(line)
+
+
 def run_groups(results: dict[str, Any]) -> None:
     """Measure what consumer groups cost."""
     found = groups.measure()
@@ -324,6 +336,7 @@ SECTIONS: dict[str, Section] = {
     "startup": run_startup,
     "memory": run_memory,
     "metrics": run_metrics,
+    "seal": run_seal,
     "groups": run_groups,
     "flush": run_flush,
     "failover": run_failover,

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import clients, console, failover_page, groups, metrics, spark
+from . import clients, console, failover_page, groups, metrics, seal, spark
 
 ABOUT_A_RUN = ("machine", "at", "versions", "stream_seconds", "floor")
 """What a results file holds besides its sections."""
@@ -320,6 +320,7 @@ def _rest(results: dict[str, Any]) -> list[str]:
         *spark.section(results),
         *console.section(results),
         *metrics.section(results),
+        *seal.section(results),
     ]
 
 

@@ -42,6 +42,7 @@ class Session:
             self._on_frame, self._on_closed, self._on_resized, self._say_refused
         )
         self.stream.limit_frames(HELLO_BYTES_MAX)
+        self._has_offered = False
         self.greeting: Hello | None = None
         self.broker: tuple[int, int] | None = None
         """Id and epoch of the broker that this connection is bound to; None for other peers."""
@@ -104,7 +105,8 @@ class Session:
 
     def _begin(self, correlation_id: int, message: Any) -> None:
         """Answer a frame of the handshake."""
-        if isinstance(message, SealOffer) and self.stream.seal is None:
+        if isinstance(message, SealOffer) and not self._has_offered:
+            self._has_offered = True  # Once, because each offer costs a look at the key file.
             self._seal(correlation_id, message)
         elif not isinstance(message, Hello):
             raise RemoteProtocolError(f"{type(message).__name__} before Hello")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -69,10 +70,10 @@ class Sealed:
         await broker.come_up()
         return broker
 
-    async def refused(self, hello: m.Hello, request: m.Request[Any]) -> bytes:
-        """Send both without a seal, and return what came before the connection was closed."""
+    async def refused(self, data: bytes) -> bytes:
+        """Send bytes, and return what came before the connection was closed."""
         reader, writer = await asyncio.open_connection(*self.lab.server.address)
-        writer.write(encode_frame(0, hello) + encode_frame(1, request))
+        writer.write(data)
         answered = b""
         with contextlib.suppress(ConnectionResetError):
             answered = await asyncio.wait_for(reader.read(), WAIT_MS / 1000)
@@ -113,6 +114,15 @@ async def test_s_50_without_the_key_a_controller_is_not_even_asked(
     assert "does not prove to hold its cluster's key" in caplog.text
 
 
+@pytest.mark.parametrize("secret", [1, 2])
+async def test_a_seal_is_offered_once(sealed: Sealed, secret: int) -> None:
+    """A second offer ends the connection, whether the first one was accepted or not."""
+    offer = encode_frame(0, sealed.keys(secret).offering().offer)
+    answered = await sealed.refused(offer + offer)
+    first = decode_frame(answered[4:]).message  # Nothing follows it.
+    assert isinstance(first, m.SealAccepted if secret == 1 else m.Refused)
+
+
 async def test_who_requires_a_seal_believes_no_controller_without_one(
     lab: Lab, tmp_path: Path
 ) -> None:
@@ -144,7 +154,8 @@ async def forged(sealed: Sealed, role: int, request: m.Request[Any], node_id: in
     """Send a request with a false Hello, and see that only the Hello is answered, by a refusal."""
     server = sealed.lab.server
     before = server.controller.cluster.image.offset
-    answered = await sealed.refused(m.Hello(None, 1, 1, node_id, role, bytes(16)), request)
+    hello = encode_frame(0, m.Hello(None, 1, 1, node_id, role, bytes(16)))
+    answered = await sealed.refused(hello + encode_frame(1, request))
     refusal = decode_frame(answered[4:]).message  # No other frame follows it.
     assert isinstance(refusal, m.HelloAnswer)
     assert (refusal.error, refusal.cluster_id, refusal.active_id) == (REFUSED, None, -1)
@@ -288,3 +299,25 @@ async def test_a_frame_changed_on_its_way_ends_the_connection(
     assert "wrong seal" in caplog.text
     again = FakeBroker(1, await sealed.connect(sealed.keys(1)), epoch=broker.epoch)
     assert not (await again.beat()).error
+
+
+async def test_s_55_no_key_is_in_what_a_controller_logs_or_shows(
+    sealed: Sealed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """S-55: handshakes that work, that fail, and a key file that is damaged."""
+    caplog.set_level(logging.DEBUG)
+    broker = await sealed.broker(1)
+    key = sealed.path.read_text()
+    for keys in (sealed.keys(2), None):
+        with pytest.raises(ApiError):
+            await sealed.connect(keys)
+    sealed.path.write_text(f"{key}, and more")
+    again = await sealed.connect(sealed.keys(1))
+    server = sealed.lab.server
+    texts = [caplog.text, repr(server.ground), repr(again._stream.seal), repr(server.guards)]
+    texts += [f"{each.msg!r} {each.args!r}" for each in caplog.records]
+    raw = broker.connection.datagram_key
+    assert raw is not None
+    secrets = (key, repr(raw), repr(bytes([1]) * 32), raw.hex())
+    assert not [text for text in texts if any(secret in text for secret in secrets)]
+    assert "the keys that were read before are used on" in caplog.text

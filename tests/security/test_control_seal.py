@@ -132,6 +132,13 @@ def test_an_offer_that_is_none_is_not_accepted(offer: SealOffer) -> None:
     assert accept((OLD,), offer, OURS) is None
 
 
+@given(st.integers(-(1 << 15), (1 << 15) - 1), st.lists(st.binary(max_size=9)), st.binary())
+def test_no_offer_is_more_than_refused(version: int, ids: list[bytes], nonce: bytes) -> None:
+    for held in (ids, [*ids, OLD.id]):
+        accepted = accept((OLD,), SealOffer(version, tuple(held), nonce), OURS)
+        assert accepted is None or (OLD.id in held and version >= 1 and len(nonce) == 32)
+
+
 def test_a_newer_initiator_gets_the_version_that_is_known_here() -> None:
     accepted = accept((OLD,), SealOffer(9, (OLD.id,), HERS), OURS)
     assert accepted is not None
