@@ -35,11 +35,12 @@ check: lint ## lint, style and all fast tests
 # A run that does not end is interrupted: it says what failed until then.
 WITHIN = timeout --foreground -s INT -k 60
 
-# Four workers: most slow tests wait for processes half of their time.
+# Three workers: most slow tests wait for processes half of their time. More of them, and Spark gives
+# up its Python workers, which have 10 s to start.
 test: $(STAMP) ## everything a normal machine can run
 	$(MAKE) --no-print-directory check
 	@$(BIN)/python -m minikafka.spark.java || echo "the tests of Spark are skipped"
-	$(WITHIN) 3000 $(BIN)/python -u -m pytest -q -n 4 --dist loadscope --no-loadscope-reorder -m "slow and not peers" tests
+	$(WITHIN) 3000 $(BIN)/python -u -m pytest -q -n 3 --dist loadscope --no-loadscope-reorder -m "slow and not peers" tests
 
 peers: $(STAMP) ## beside other people's programs, where they are installed: Chromium, Prometheus, Apache Kafka
 	$(BIN)/pytest -q -m peers tests

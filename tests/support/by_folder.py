@@ -6,9 +6,6 @@ from xdist.workermanage import WorkerController
 COMPUTING = ("oracle", "properties", "scenarios", "simulation")
 """Folders of tests that share no cluster."""
 
-ALONE = ("test_examples.py", "test_exactly_once_crashes.py")
-"""Files in tests/spark whose tests share no Spark session with the rest."""
-
 
 def folder_of(nodeid: str) -> str:
     """Name the folder in tests/, of `tests/FOLDER/.../test_x.py::test_y`."""
@@ -27,10 +24,7 @@ class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         folder = folder_of(nodeid)
-        if folder in COMPUTING:
-            return nodeid
-        file = nodeid.partition("::")[0]
-        return file if folder == "spark" and file.endswith(ALONE) else folder
+        return nodeid if folder in COMPUTING else folder
 
     def remove_node(self, node: WorkerController) -> str | None:
         """Take back the tests that a worker had not begun; return the one it died in, or None."""
