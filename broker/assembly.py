@@ -66,6 +66,7 @@ from .telemetry.clients import ClientTelemetry
 from .telemetry.config import TelemetryConfig
 from .topic_defaults import TopicDefaults
 from .upkeep.compaction import Compaction, CompactionConfig
+from .upkeep.moves import Moves
 from .upkeep.scrub import Scrub
 from .upkeep.upkeep import Upkeep
 from .whereabouts import Metadata, Whereabouts
@@ -348,6 +349,7 @@ def make_edge(around: Surroundings) -> Edge:
         controller=around.controller,
         auto_creation=auto_creation,
         partitions=around.partitions,
+        moves=Moves(runtime, around.partitions),
         lease=around.lease,
         groups=groups,
         transactions=transactions,

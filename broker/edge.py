@@ -26,6 +26,7 @@ from .replica.lease import LeaderLease
 from .replica.selector import ReplicaSelectorConfig
 from .telemetry.clients import ClientTelemetry
 from .topic_defaults import TopicDefaults
+from .upkeep.moves import Moves
 from .whereabouts import Metadata, Whereabouts
 
 
@@ -61,6 +62,7 @@ class Edge:
     auto_creation: AutoCreation
 
     partitions: Partitions
+    moves: Moves
     lease: LeaderLease
     """While it is held, answers may be sent that are valid only if this broker still leads."""
 

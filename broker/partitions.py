@@ -142,6 +142,12 @@ class Partitions:
         """Return the directory of the partition's files."""
         return self._directory_of[partition]
 
+    def note_moved(self, partition: Partition, directory: LogDirectory) -> None:
+        """Note that the partition's files are in another directory since this step."""
+        self._directory_of[partition] = directory
+        self.host.moved[partition] = None
+        self.host.group_flush.catch_up(partition)
+
     # Writing.
 
     def write_staged(self) -> None:
@@ -230,6 +236,8 @@ class Partitions:
             self._retire(partition)
         for topic_id in delta.deleted_topics:
             self._configs.pop(topic_id, None)
+        if delta.is_snapshot or delta.deleted_topics:
+            self.store.choices.keep_known(image)
 
     def _retire(self, partition: Partition) -> None:
         name = TopicPartition(partition.topic, partition.index)
@@ -262,6 +270,8 @@ class Partitions:
             value_of, throttles = self._links.broker_value, self.host.throttles
             throttles.leader.rate = value_of(self.image, "leader.replication.throttled.rate")
             throttles.follower.rate = value_of(self.image, "follower.replication.throttled.rate")
+            key = "replica.alter.log.dirs.io.max.bytes.per.second"
+            throttles.moves.rate = value_of(self.image, key)
         changed: list[Partition] = []
         for partition in self:
             if concerns_all or (TOPIC, partition.topic) in delta.changed_configs:

@@ -179,6 +179,7 @@ class Broker:
             parts.upkeep,
             parts.scrub,
             parts.compaction,
+            edge.moves,
             parts.repairs,
             parts.fetchers,
             parts.proposals,

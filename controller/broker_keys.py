@@ -78,6 +78,7 @@ BROKER_KEYS: Final = frozenset(
         "offsets.topic.segment.bytes",
         "producer.id.expiration.ms",
         "queued.max.request.bytes",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
         "replica.fetch.backoff.ms",
         "replica.fetch.max.bytes",
         "replica.fetch.min.bytes",

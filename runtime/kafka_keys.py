@@ -109,9 +109,6 @@ KNOWN_UNUSED: dict[str, str] = {
         "what a transaction adds is always verified": (
             "transaction.partition.verification.enable",
         ),
-        "no replica moves between the directories of one broker": (
-            "replica.alter.log.dirs.io.max.bytes.per.second",
-        ),
         "there are no share groups": (
             "group.share.assignors",
             "group.share.enable",
@@ -180,7 +177,6 @@ DYNAMIC_UNUSED: dict[str, Setting] = {
         "num.recovery.threads.per.data.dir": (int, 1),
         "log.cleaner.io.buffer.size": (int, 0),
         "log.cleaner.threads": (int, 0),
-        "replica.alter.log.dirs.io.max.bytes.per.second": (int, 0),
         "log.local.retention.bytes": (int, -2),
         "log.local.retention.ms": (int, -2),
         "log.cleaner.io.buffer.load.factor": (float, 0),

@@ -39,7 +39,8 @@ class Copy:
         self.log = log
         self.failure: LogDirectoryFailed | None = None
         """The error of the copy's directory; None while it works."""
-        self._has_begun = False
+        self.has_begun = False
+        """False until the first step, and after the source has begun anew."""
         source.copy = self
 
     def __repr__(self) -> str:
@@ -48,7 +49,7 @@ class Copy:
     @property
     def is_whole(self) -> bool:
         """True if the copy holds every batch of the source."""
-        return self._has_begun and self.log.log_end_offset == self._source.log_end_offset
+        return self.has_begun and self.log.log_end_offset == self._source.log_end_offset
 
     @property
     def is_stable(self) -> bool:
@@ -60,7 +61,7 @@ class Copy:
     def lag(self) -> int:
         """The number of offsets that are yet to be copied."""
         source = self._source
-        begun_at = self.log.log_end_offset if self._has_begun else source.log_start_offset
+        begun_at = self.log.log_end_offset if self.has_begun else source.log_start_offset
         return max(source.log_end_offset - max(begun_at, source.log_start_offset), 0)
 
     def give_up(self) -> None:
@@ -87,7 +88,7 @@ class Copy:
 
     def cut_to(self, offset: int) -> None:
         """Remove what the source is about to remove: every batch that holds `offset` or later."""
-        if self._has_begun and self.failure is None:
+        if self.has_begun and self.failure is None:
             try:
                 self.log.truncate_to(offset)
             except LogDirectoryFailed as error:
@@ -95,7 +96,7 @@ class Copy:
 
     def begin_anew(self) -> None:
         """Begin again with the next step, because the source begins again."""
-        self._has_begun = False
+        self.has_begun = False
 
     # Copying.
 
@@ -108,7 +109,7 @@ class Copy:
         """
         source = self._source
         self._check()
-        if not self._has_begun or source.log_start_offset > self.log.log_end_offset:
+        if not self.has_begun or source.log_start_offset > self.log.log_end_offset:
             await self._begin()
             return 0
         cuts, offset = source.cuts, self.log.log_end_offset
@@ -117,7 +118,7 @@ class Copy:
         except OffsetOutOfRange:
             return 0  # The source was cut, or its oldest part deleted.
         self._check()
-        is_same = self._has_begun and cuts == source.cuts
+        is_same = self.has_begun and cuts == source.cuts and source.copy is self
         if not is_same or self.log.log_end_offset != offset:
             return 0
         return self._append(found, high_watermark)
@@ -129,7 +130,7 @@ class Copy:
         """
         source, left = self._source, max_bytes
         self._check()
-        while self._has_begun and source.log_start_offset <= self.log.log_end_offset:
+        while self.has_begun and source.log_start_offset <= self.log.log_end_offset:
             if self.is_whole:
                 self._follow_start()
                 self.log.epoch_file.become(source.leader_epochs)
@@ -150,7 +151,7 @@ class Copy:
     async def flush(self) -> None:
         """Bring what was copied to stable storage, and the source's leader epochs with it."""
         self._check()
-        if self._has_begun:
+        if self.has_begun:
             self.log.epoch_file.become(self._source.leader_epochs)
         await self.log.flush()
 
@@ -169,7 +170,8 @@ class Copy:
         first = next((header.base_offset for _, header in headers(found.data)), start)
         base = min(first, start)
         producers = await self._producers_at(base)
-        if producers is None or (cuts, start) != (source.cuts, source.log_start_offset):
+        is_same = (cuts, start) == (source.cuts, source.log_start_offset)
+        if producers is None or not is_same or source.copy is not self:
             return
         self._check()
         log.segments.make_directory()
@@ -179,7 +181,7 @@ class Copy:
         log.producers = producers
         if base:
             ProducerSnapshots(log.files, log.directory).save(producers, base)
-        self._has_begun = True
+        self.has_begun = True
 
     async def _producers_at(self, offset: int) -> ProducerState | None:
         """Return the source's producers as of `offset`; None if its segments change meanwhile."""

@@ -63,11 +63,13 @@ class Move:
         The target's checkpoints know the log before the source's forget it.
         """
         await self.copy.flush()
+        if self.log.copy is not self.copy:
+            return  # It was given up meanwhile.
         known = self.target.checkpoints.high_watermarks
         known[self.partition] = min(high_watermark, self.copy.log.log_end_offset)
         await self.target.checkpoint(known)
         compacted_to = self.source.compacted.of(self.partition)
-        if compacted_to:
+        if compacted_to and self.log.copy is self.copy:
             await self.target.compacted.note(self.partition, compacted_to)
 
     def swap(self) -> None:

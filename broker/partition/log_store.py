@@ -1,15 +1,16 @@
 """Opens the logs in the data directories, gives them to partitions, and quarantines the rest.
 
-Chooses the directory of a new log, and remembers which directories failed. Of several logs of one
-partition it takes the one that holds most. A log that no partition claims is quarantined, never
-deleted. A failed directory is not used until the process restarts.
+Chooses the directory of a new log, if no admin has, and remembers which directories failed. Of
+several logs of one partition it takes the one that holds most. A log that no partition claims is
+quarantined, never deleted. A failed directory is not used until the process restarts.
 """
 
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...protocol.types import TopicPartition
+from ...protocol.control.image import MetadataImage
+from ...protocol.types import TopicIdPartition, TopicPartition
 from ...runtime.errors import LogDirectoryFailed
 from ...runtime.runtime import Runtime
 from ...storage.directory import LogDirectory
@@ -36,6 +37,30 @@ class StoredLog:
         return self.log.latest_epoch, self.log.log_end_offset
 
 
+class Choices:
+    """The directories that an admin has chosen for replicas before they are here (KIP-113).
+
+    They are kept in memory, for partitions that the metadata knows.
+    """
+
+    def __init__(self) -> None:
+        self._chosen: dict[TopicIdPartition, LogDirectory] = {}
+
+    def note(self, key: TopicIdPartition, directory: LogDirectory) -> None:
+        """Keep the choice until a replica of the partition is made here."""
+        self._chosen[key] = directory
+
+    def take(self, key: TopicIdPartition) -> LogDirectory | None:
+        """Return the directory for a replica that is made now; None if nobody has chosen one."""
+        return self._chosen.pop(key, None)
+
+    def keep_known(self, image: MetadataImage) -> None:
+        """Forget the choices of partitions that are deleted."""
+        gone = [key for key in self._chosen if image.partition(*key) is None]
+        for key in gone:
+            del self._chosen[key]
+
+
 class LogStore:
     """The logs in all data directories of one broker."""
 
@@ -44,6 +69,12 @@ class LogStore:
         self.directories = tuple(directories)
         self._unclaimed: dict[TopicPartition, list[StoredLog]] = {}
         self._failed: dict[LogDirectory, None] = {}
+        self.choices = Choices()
+
+    def at(self, path: str) -> LogDirectory | None:
+        """Return the directory of this path, as `log.dirs` has it; None if there is none."""
+        path = path.rstrip("/") or "/"
+        return next((each for each in self.directories if each.path == path), None)
 
     @property
     def online(self) -> list[LogDirectory]:
@@ -98,7 +129,9 @@ class LogStore:
             return chosen
         if not self.online:
             return None
-        directory = min(self.online, key=lambda each: len(each.logs))
+        directory = self.choices.take(TopicIdPartition(topic_id, name.partition))
+        if directory not in self.online:
+            directory = min(self.online, key=lambda each: len(each.logs))
         return StoredLog(directory, directory.new_log(name, topic_id, config))
 
     def delete(self, directory: LogDirectory, name: TopicPartition) -> None:

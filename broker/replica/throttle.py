@@ -56,10 +56,12 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Throttles:
-    """The bound for serving followers that catch up, and the bound for our own catching up."""
+    """The bounds for serving followers that catch up, for our own catching up, and for moves."""
 
     leader: Throttle = field(default_factory=Throttle)
     follower: Throttle = field(default_factory=Throttle)
+    moves: Throttle = field(default_factory=Throttle)
+    """The bound for replicas that move from one directory of this broker to another."""
 
 
 def names(replicas: Sequence[str], index: int, broker_id: int) -> bool:

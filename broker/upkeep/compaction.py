@@ -133,6 +133,8 @@ class Compaction:
             is_candidate = owner.config.is_compacted and len(owner.segments) > 1
             if not is_candidate or partition.offline_because or partition in self._put_off:
                 continue
+            if owner.copy is not None:
+                continue  # A copy would miss the older records that a tombstone has outlived.
             compacted_to = self._partitions.directory_of(partition).compacted.of(_name(partition))
             part = due(owner, compacted_to, partition.last_stable_offset, now_ms)
             if part is not None and (most is None or part.urgency > most[1].urgency):
@@ -144,7 +146,7 @@ class Compaction:
         end = await self._compactor.compact(owner, part)
         if end is None:
             self._put_off[partition] = self._runtime.monotonic_ms() + PUT_OFF_MS
-        elif owner.is_in_use:
+        elif owner.is_in_use and self._partitions.directory_of(partition) is directory:
             await directory.compacted.note(_name(partition), end)
 
     async def _pay(self, count: int) -> None:

@@ -28,7 +28,8 @@ class DescribeLogDirsPartition:
     partition_size: Int64
     """Size of the replica's segments in bytes."""
     offset_lag: Int64
-    """Records between the replica's log end and the high watermark; 0 for a leader."""
+    """Records between the replica's log end and the high watermark; 0 for a leader. Of a copy it is
+    the records that are yet to be copied."""
     is_future_key: Bool = field(default=False)
     """True for a copy that is being moved to another directory."""
 

@@ -2,8 +2,8 @@
 
 compaction.py does the work in a worker process. A round never covers the newest segment, anything
 unflushed, anything at or above the offset that the caller gives (the last stable offset), or
-anything younger than min.compaction.lag.ms. It is given up if the log is cut, damaged or removed
-meanwhile: results that are in place stay, and the next round begins anew.
+anything younger than min.compaction.lag.ms. It is given up if the log is cut, damaged, removed or
+copied meanwhile: results that are in place stay, and the next round begins anew.
 """
 
 import errno
@@ -153,7 +153,7 @@ class Compactor:
         while True:
             done = await self._runtime.offload(step, self._runtime.fs, token, given, STEP_BYTES)
             given = None
-            if not owner.is_in_use or owner.cuts != cuts:
+            if not owner.is_in_use or owner.cuts != cuts or owner.copy is not None:
                 await self._runtime.offload(forget, token)
                 return None
             if _is_given_up(owner, done):

@@ -103,6 +103,7 @@ async def test_api_versions_tells_what_a_kafka_broker_of_today_tells(
         ApiKey.DELETE_RECORDS: (0, 2),
         ApiKey.ALTER_CONFIGS: (0, 2),
         ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
+        ApiKey.ALTER_REPLICA_LOG_DIRS: (1, 2),
         ApiKey.DESCRIBE_LOG_DIRS: (1, 5),
         ApiKey.DESCRIBE_QUORUM: (0, 2),
         ApiKey.UPDATE_FEATURES: (0, 2),

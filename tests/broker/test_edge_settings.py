@@ -180,7 +180,6 @@ def test_what_kafka_changes_at_run_time_and_means_nothing_here_is_checked_and_ta
         "background.threads": "20",
         "log.cleaner.threads": "2",
         "num.io.threads": "16",
-        "replica.alter.log.dirs.io.max.bytes.per.second": "1000000",
         "transaction.partition.verification.enable": "true",
     }
     for key, value in taken.items():

@@ -417,6 +417,8 @@ class Invariants:
             return
         rot = self.rotten.get((daemon.name, key))
         cursor = self._cursors.get((daemon.name, key))
+        if cursor is not None and cursor.has_ended:
+            cursor = None  # The replica is in another directory of its broker now.
         if cursor is not None and cursor.offset >= end > 0:
             return  # It was looked at, and has not been truncated since.
         if cursor is None:

@@ -94,6 +94,11 @@ class LogCursor:
             node = (node.stable if self._stable else node.entries).get(part)
         return node if isinstance(node, DirectoryNode) else None
 
+    @property
+    def has_ended(self) -> bool:
+        """True if the directory was moved or removed since it was read."""
+        return self._directory is not None and self._find() is not self._directory
+
     def _list(self, directory: DirectoryNode) -> dict[int, FileNode]:
         entries = directory.stable if self._stable else directory.entries
         found = {
