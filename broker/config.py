@@ -9,7 +9,7 @@ from ..runtime.errors import ConfigError
 from ..runtime.metrics_config import metrics_address, metrics_listener
 from ..security.control_settings import control_psk_file, control_security
 from ..security.listener import (
-    PROTOCOL_MAP,
+    INTER_BROKER_NAME,
     SecurityProtocol,
     inter_broker_name,
     parse_listeners,
@@ -17,8 +17,6 @@ from ..security.listener import (
     protocol_of,
 )
 
-SPOKEN = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT)
-"""The security protocols that listeners of this broker may have."""
 ANY_ADDRESS = ("0.0.0.0", "::")
 
 
@@ -305,7 +303,10 @@ class BrokerConfig:
 
     def check(self) -> None:
         """Raise ConfigError if settings contradict each other, or one of them cannot be parsed."""
-        inter_broker_listener(self)
+        inter = inter_broker_listener(self)
+        if inter in tls_listeners(self):
+            why = f"listener {inter} has TLS, and brokers speak only plain text among themselves"
+            raise ConfigError(INTER_BROKER_NAME, self.inter_broker_listener_name, why)
         if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
             why = "must not exceed replica.lag.time.max.ms: an idle follower would leave the ISR"
             raise ConfigError("replica.fetch.wait.max.ms", self.replica_fetch_wait_max_ms, why)
@@ -362,20 +363,25 @@ def advertised_listeners(config: BrokerConfig) -> tuple[Endpoint, ...]:
 def _with_protocols(config: BrokerConfig, listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
     """Return the listeners with their security protocols; raise ConfigError if one is unknown."""
     mapped = parse_protocols(config.listener_security_protocol_map)
-    told: list[Endpoint] = []
-    for each in listeners:
-        protocol = protocol_of(each.name, mapped)
-        if protocol not in SPOKEN:
-            why = f"listener {each.name}: only {', '.join(one.value for one in SPOKEN)} is spoken"
-            raise ConfigError(PROTOCOL_MAP, protocol.value, why)
-        told.append(Endpoint(each.name, each.host, each.port, protocol.value))
-    return tuple(told)
+    return tuple(
+        Endpoint(each.name, each.host, each.port, protocol_of(each.name, mapped).value)
+        for each in listeners
+    )
 
 
 def inter_broker_listener(config: BrokerConfig) -> str:
     """Return the name of the listener that brokers use among themselves."""
     name, protocol = config.inter_broker_listener_name, config.security_inter_broker_protocol
     return inter_broker_name(name, protocol, advertised_listeners(config))
+
+
+def tls_listeners(config: BrokerConfig) -> tuple[str, ...]:
+    """Return the names of the listeners with TLS."""
+    return tuple(
+        each.name
+        for each in bound_listeners(config)
+        if SecurityProtocol(each.security_protocol).has_tls
+    )
 
 
 def controller_addresses(config: BrokerConfig) -> tuple[tuple[str, int], ...]:

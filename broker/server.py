@@ -20,6 +20,7 @@ from .admission.doors import share_descriptors
 from .assembly import Alarms, Ground, assemble
 from .control.metadata_position import MetadataLost
 from .net.connection import Connection
+from .net.greeting import Greetings
 from .net.listeners import Listeners
 from .settings import Settings
 from .upkeep.upkeep import close_directories
@@ -59,6 +60,7 @@ class Broker:
         self._refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         alarms = Alarms(self._on_refused, self._on_metadata_lost, stop.crash)
         self.parts = assemble(ground, directories, listeners.endpoints(), alarms)
+        self._greetings = Greetings(self.parts.edge, listeners.tls)
 
     @classmethod
     async def start(cls, runtime: Runtime, settings: Settings, stop: Stop) -> "Broker":
@@ -68,7 +70,7 @@ class Broker:
         """
         ground = Ground.of(runtime, settings)
         directories: list[LogDirectory] = []
-        listeners = Listeners(settings.config)
+        listeners = Listeners(runtime, settings)
         broker: Broker | None = None
         try:
             await _open_directories(runtime, settings, directories)
@@ -87,10 +89,16 @@ class Broker:
             raise
         return broker
 
-    def connect(self, listener: Listener) -> Connection:
-        """Make the connection of a client that has connected to that listener."""
+    def connect(self, listener: Listener) -> asyncio.BaseProtocol:
+        """Make the protocol of a client that has connected to that listener."""
         parts = self.parts
-        return Connection(parts.edge, listener, parts.apis, parts.told_of.times)
+
+        def make() -> Connection:
+            return Connection(parts.edge, listener, parts.apis, parts.told_of.times)
+
+        if listener.security_protocol.has_tls:
+            return self._greetings.greet(listener, make)
+        return make()
 
     def ready(self) -> Mapping[str, object]:
         """Return the node id, the bound listeners and, if metrics are served, their address."""
@@ -109,6 +117,7 @@ class Broker:
         if hands_over and not await channel.shut_down(within_ms):
             log.warning("the controller did not let us go within %d ms", within_ms)
         await self._listeners.close()
+        self._greetings.close()
         parts.edge.doors.close()
         await self._end_work(keep_channel=True)
         await parts.position.save()
@@ -197,6 +206,7 @@ class Broker:
         for each in working:
             await each.close()
         if not keep_channel:
+            self._greetings.close()
             edge.doors.close()
             await parts.channel.close()
             parts.deadlines.close()

@@ -7,13 +7,21 @@ neither is an error or worth a warning.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..runtime.config import check_keys, from_mapping
+from ..runtime.config import check_keys, from_mapping, settings_of
+from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import KNOWN_UNUSED
+from ..runtime.spelling import did_you_mean
 from ..security.authorizer_config import AuthorizerConfig
-from ..security.listener import SecurityProtocol
-from ..security.sasl.settings import ListenerSasl, SaslConfig, read_listeners
+from ..security.listener import (
+    OF_LISTENER,
+    SecurityProtocol,
+    listener_properties,
+    parse_listeners,
+)
+from ..security.sasl.settings import JAAS, REAUTH, ListenerSasl, SaslConfig, read_listeners
+from ..security.tls_config import ListenerTlsConfig
 from .admission.limits import ConnectionLimits
-from .config import BrokerConfig, bound_listeners, inter_broker_listener
+from .config import BrokerConfig, bound_listeners, inter_broker_listener, tls_listeners
 from .control.metadata_position import MetadataConfig
 from .coordinator.group.config import GroupConfig
 from .coordinator.transaction.config import TransactionConfig
@@ -49,8 +57,13 @@ TABLES = (
     TelemetryConfig,
     AuthorizerConfig,
     SaslConfig,
+    ListenerTlsConfig,
 )
 """The tables of a broker's settings, except the defaults of topics."""
+PER_MECHANISM = (JAAS, REAUTH)
+"""Keys that belong to one mechanism of one listener."""
+NOT_PER_LISTENER = ("max.connections", "max.connection.creation.rate")
+"""Keys that Kafka also has for one listener, and that have no effect there."""
 COORDINATOR_PREFIXES = ("group.", "offsets.", "transaction.", "transactional.", "producer.id.")
 """Prefixes of coordinators' keys. Unknown keys with such a prefix pass without a warning."""
 
@@ -84,6 +97,9 @@ def read_settings(properties: Mapping[str, str]) -> Settings:
         from_mapping(table, properties)
     config = from_mapping(BrokerConfig, properties)
     sasl_of(config, properties)
+    warnings += _check_listener_keys(config, properties)
+    for name in tls_listeners(config):
+        from_mapping(ListenerTlsConfig, listener_properties(properties, name))
     TopicDefaults(config.node_id, properties)
     return Settings(config, dict(properties), warnings)
 
@@ -92,5 +108,26 @@ def _is_elsewhere(key: str) -> bool:
     return (
         key in BROKER_KEYS
         or key in CONTROLLER_KEYS
+        or key.startswith(OF_LISTENER)
         or (key.startswith(COORDINATOR_PREFIXES) and key not in KNOWN_UNUSED)
     )
+
+
+def _check_listener_keys(config: BrokerConfig, properties: Mapping[str, str]) -> list[str]:
+    """Return warnings for keys of one listener that have no effect; refuse those of none."""
+    listeners = [each.name for each in parse_listeners("listeners", config.listeners)]
+    names = dict.fromkeys([*listeners, *config.controller_listener_names])
+    rows = [*settings_of(ListenerTlsConfig), *settings_of(SaslConfig)]
+    known = {row.key: None for row in rows}
+    warnings: list[str] = []
+    for key in properties:
+        if not key.startswith(OF_LISTENER):
+            continue
+        name, _, rest = key.removeprefix(OF_LISTENER).partition(".")
+        if name.upper() not in names:
+            raise ConfigError(key, None, f"there is no listener {name.upper()}")
+        if rest in NOT_PER_LISTENER:
+            warnings.append(f"{key} has no effect: {rest} is for all listeners together")
+        elif rest not in known and rest.partition(".")[2] not in PER_MECHANISM:
+            raise ConfigError(key, None, f"unknown key{did_you_mean(rest, known)}")
+    return warnings

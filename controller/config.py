@@ -14,6 +14,7 @@ from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from ..runtime.metrics_config import metrics_address, metrics_listener
 from ..security.control_settings import control_psk_file, control_security
+from ..security.listener import OF_LISTENER
 from .broker_keys import BROKER_KEYS
 from .metadata.decision import MIN_ISR, UNCLEAN_ELECTION, Defaults
 from .quorum.voters import QuorumSettings
@@ -261,6 +262,10 @@ def _readmitted(config: ControllerConfig, voters: Mapping[int, Endpoint]) -> tup
 
 def read_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, list[str]]:
     """Parse the configuration; return it with warnings about keys that have no effect."""
-    known = {key: value for key, value in properties.items() if key not in BROKER_KEYS}
+    known = {
+        key: value
+        for key, value in properties.items()
+        if key not in BROKER_KEYS and not key.startswith(OF_LISTENER)
+    }
     warnings = check_keys(known, ControllerConfig, known_unused=KNOWN_UNUSED)
     return from_mapping(ControllerConfig, properties), warnings

@@ -21,6 +21,7 @@ from ..runtime.config import PLUGIN_PREFIXES, Setting, settings_of
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from ..security.authorizer_config import AuthorizerConfig
 from ..security.sasl.settings import SaslConfig
+from ..security.tls_config import ListenerTlsConfig
 from ..storage.topic_config import TopicConfig
 
 INTRODUCTION: Final = """\
@@ -38,6 +39,7 @@ TABLES: Final = {
     "Brokers: minikafka-broker": BrokerConfig,
     "Brokers: connections": ConnectionLimits,
     "Brokers: logins by SASL": SaslConfig,
+    "Brokers: TLS, also per listener as listener.name.NAME.KEY": ListenerTlsConfig,
     "Brokers: compaction": CompactionConfig,
     "Brokers: reading from followers": ReplicaSelectorConfig,
     "Brokers: transactions": TransactionConfig,

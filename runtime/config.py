@@ -30,7 +30,6 @@ PLUGIN_PREFIXES = (
     "config.providers.",
     "confluent.",
     "cruise.control.",
-    "listener.name.",
     "metric.reporters.",
     "metrics.reporter.",
 )

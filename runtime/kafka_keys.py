@@ -132,6 +132,7 @@ KNOWN_UNUSED: dict[str, str] = {
             "log.local.retention.bytes",
             "log.local.retention.ms",
         ),
+        "ssl.enabled.protocols has the versions of TLS": ("ssl.protocol",),
         "it configures Java's security classes": (
             "delegation.token.expiry.check.interval.ms",
             "delegation.token.expiry.time.ms",

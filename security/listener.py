@@ -13,6 +13,8 @@ from ..runtime.errors import ConfigError
 PROTOCOL_MAP: Final = "listener.security.protocol.map"
 INTER_BROKER_NAME: Final = "inter.broker.listener.name"
 INTER_BROKER_PROTOCOL: Final = "security.inter.broker.protocol"
+OF_LISTENER: Final = "listener.name."
+"""The beginning of keys that belong to one listener."""
 
 
 class SecurityProtocol(enum.Enum):
@@ -122,3 +124,17 @@ def inter_broker_name(
     if all(each.name != chosen for each in advertised):
         raise ConfigError(key, given, f"listener {chosen} is not an advertised listener")
     return chosen
+
+
+def listener_properties(properties: Mapping[str, str], listener: str) -> dict[str, str]:
+    """Return the properties as they are for one listener.
+
+    `listener.name.<listener>.<key>` is taken as <key>, and replaces what is set for all listeners.
+    """
+    prefix = f"{OF_LISTENER}{listener.lower()}."
+    own = {
+        key[len(prefix) :]: value
+        for key, value in properties.items()
+        if key.lower().startswith(prefix)
+    }
+    return {**properties, **own}

@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping
 
 from ...protocol.control.messages import Endpoint
 from ...runtime.errors import ConfigError
+from ...runtime.runtime import Runtime
 from ...security.listener import Listener, SecurityProtocol
-from ..config import BrokerConfig, advertised_listeners, bound_listeners, inter_broker_listener
+from ...security.tls import ListenerTls
+from ..config import advertised_listeners, bound_listeners, inter_broker_listener, tls_listeners
+from ..settings import Settings
 
 Connect = Callable[[Listener], asyncio.BaseProtocol]
 """Makes the protocol for a client that has connected to a listener."""
@@ -21,8 +24,14 @@ LOCAL_HOST = "localhost"
 class Listeners:
     """The listeners of one broker."""
 
-    def __init__(self, config: BrokerConfig) -> None:
-        self._config = config
+    def __init__(self, runtime: Runtime, settings: Settings) -> None:
+        """Read keys and certificates; ConfigError names the setting that is wrong."""
+        self._config = settings.config
+        self.tls = {
+            name: ListenerTls(runtime, settings.properties, name)
+            for name in tls_listeners(settings.config)
+        }
+        """The TLS of each listener that has it, by name."""
         self._servers: dict[str, asyncio.Server] = {}
         self._host_name = LOCAL_HOST
         self.ports: dict[str, int] = {}

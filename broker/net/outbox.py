@@ -5,6 +5,7 @@ Owns the writing side of the transport and counts the unsent bytes.
 
 import asyncio
 import logging
+from collections.abc import Iterable, Iterator
 
 from ...protocol.types import Buffer
 from ..admission.load import Peer
@@ -17,6 +18,11 @@ WRITE_HIGH_WATER = 64 << 10
 FLUSH_BYTES = 1 << 20
 JOIN_BYTES = 1 << 16
 """Bytes up to which joining many parts into one is cheaper than a long writev."""
+RECORD_BYTES = 16 << 10
+"""The most bytes of a TLS record; each write begins a new one."""
+TLS_WRITE_MAX = 256 << 10
+"""The most bytes of a write with TLS. Of what is written while the peer takes nothing, all but the
+first write is counted by the transport."""
 
 
 class Outbox:
@@ -25,6 +31,7 @@ class Outbox:
     __slots__ = (
         "_bytes",
         "_edge",
+        "_is_tls",
         "_parked",
         "_parts",
         "_peer",
@@ -37,6 +44,7 @@ class Outbox:
     def __init__(self, transport: asyncio.Transport, edge: Edge, peer: Peer) -> None:
         self._transport = transport
         self._edge = edge
+        self._is_tls = transport.get_extra_info("sslcontext") is not None
         self._peer = peer
         self.rests_on_lease = False
         """True if an added response may be sent only while the leader's lease is held."""
@@ -71,7 +79,10 @@ class Outbox:
                 log.warning("the leader's lease ended before an answer was sent: connection closed")
                 self._transport.abort()
                 return
-        if len(parts) == 1:
+        if self._is_tls:
+            for piece in in_records(parts):
+                self._transport.write(piece)
+        elif len(parts) == 1:
             self._transport.write(parts[0])
         elif size <= JOIN_BYTES:
             self._transport.write(b"".join(parts))
@@ -108,3 +119,28 @@ class Outbox:
         """
         self._unsent, self._parked = unsent, parked
         self._edge.load.hold_responses(self._peer, unsent + parked)
+
+
+def in_records(parts: Iterable[Buffer]) -> Iterator[Buffer]:
+    """Join small parts and cut large ones, so that each piece is good for one write with TLS.
+
+    A piece has at most TLS_WRITE_MAX bytes. Small parts are joined to more than RECORD_BYTES,
+    unless a large one follows or there are no more.
+    """
+    small: list[Buffer] = []
+    size = 0
+    for part in parts:
+        if len(part) < RECORD_BYTES:
+            small.append(part)
+            size += len(part)
+            if size <= RECORD_BYTES:
+                continue
+        if small:
+            yield b"".join(small)
+            small, size = [], 0
+        if len(part) >= RECORD_BYTES:
+            view = memoryview(part)
+            for start in range(0, len(view), TLS_WRITE_MAX):
+                yield view[start : start + TLS_WRITE_MAX]
+    if small:
+        yield b"".join(small)

@@ -41,7 +41,23 @@ def read(**settings: str) -> BrokerConfig:
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "needs a host that others can reach"),
         ({"advertised.listeners": "X://h:1"}, "listener X is advertised but not in listeners"),
         ({"inter.broker.listener.name": "X"}, "inter.broker.listener.name=X: listener X is not"),
-        ({"listeners": "SSL://h:1"}, "only PLAINTEXT, SASL_PLAINTEXT is spoken"),
+        ({"listeners": "SASL_SSL://h:1"}, "brokers speak only plain text among themselves"),
+        ({"listeners": "SSL://h:1"}, "brokers speak only plain text among themselves"),
+        (
+            {"listener.name.outside.ssl.client.auth": "none"},
+            "listener.name.outside.ssl.client.auth: there is no listener OUTSIDE",
+        ),
+        (
+            {"listener.name.plaintext.ssl.keystore.pasword": "secret"},
+            "listener.name.plaintext.ssl.keystore.pasword: unknown key; did you mean ssl.keystore",
+        ),
+        (
+            {
+                "listeners": "PLAINTEXT://h:1,SSL://h:2",
+                "listener.name.ssl.ssl.client.auth": "maybe",
+            },
+            "ssl.client.auth=maybe: must be one of none, requested, required",
+        ),
         ({"listeners": "INSIDE://h:1"}, "listener INSIDE is missing, and its name is no security"),
         ({"listener.security.protocol.map": "A:TLS"}, "=TLS: must be one of PLAINTEXT, SSL, SASL"),
         (

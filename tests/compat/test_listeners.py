@@ -1,5 +1,6 @@
 """Daemons on several addresses, with listeners for brokers and for clients that are told apart."""
 
+import ipaddress
 import itertools
 import threading
 import time
@@ -9,9 +10,11 @@ from typing import Any
 
 import confluent_kafka.admin
 import pytest
+from cryptography import x509
 
 from minikafka import Consumer, Producer
 
+from ..security.certificates import authority, make
 from ..support.cluster import Cluster, free_ports
 from . import test_aiokafka, test_confluent, test_kafka_python
 from .payloads import by_partition, payloads
@@ -19,17 +22,23 @@ from .payloads import by_partition, payloads
 pytestmark = pytest.mark.slow
 
 
+HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
+
+
 def place(cluster: Cluster, node_id: int) -> None:
-    """Give a broker two listeners on every interface, advertised at its own address."""
-    inside, outside = free_ports(2)
-    host = f"127.0.0.{node_id}"
+    """Give a broker three listeners on every interface, advertised at its own address."""
+    inside, outside, secure = free_ports(3)
+    host = HOSTS[node_id - 1]
     broker = cluster.broker(node_id)
     broker.host, broker.port = host, outside
+    told = f"BROKERS://{host}:{inside},CLIENTS://{host}:{outside},SECURE://{host}:{secure}"
     broker.settings |= {
-        "listeners": f"CLIENTS://0.0.0.0:{outside},BROKERS://0.0.0.0:{inside}",
-        "advertised.listeners": f"BROKERS://{host}:{inside},CLIENTS://{host}:{outside}",
-        "listener.security.protocol.map": "BROKERS:PLAINTEXT,CLIENTS:PLAINTEXT",
+        "listeners": f"CLIENTS://0.0.0.0:{outside},BROKERS://0.0.0.0:{inside},"
+        f"SECURE://0.0.0.0:{secure}",
+        "advertised.listeners": told,
+        "listener.security.protocol.map": "BROKERS:PLAINTEXT,CLIENTS:PLAINTEXT,SECURE:SSL",
         "inter.broker.listener.name": "BROKERS",
+        "listener.name.secure.ssl.client.auth": "required",
         "broker.rack": f"rack-{node_id}",
     }
 
@@ -38,9 +47,30 @@ def place(cluster: Cluster, node_id: int) -> None:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory: Path = tmp_path_factory.mktemp("listeners")
     with Cluster(directory, brokers=3, broker_settings={"num.partitions": "3"}) as one:
+        trusted = directory / "ca.pem"
+        trusted.write_text(authority().certificate_pem)
+        names = tuple(x509.IPAddress(ipaddress.ip_address(host)) for host in HOSTS)
+        own = make("broker", alternatives=names).write(directory / "broker.pem")
         for node_id in (1, 2, 3):
             place(one, node_id)
+            one.broker(node_id).settings |= {
+                "ssl.keystore.location": own,
+                "ssl.truststore.location": str(trusted),
+            }
         yield one.start()
+
+
+def secured(cluster: Cluster) -> dict[str, str]:
+    """Return librdkafka's settings for a client with a certificate."""
+    alice = make("alice")
+    told = cluster.broker(1).settings["advertised.listeners"]
+    return {
+        "bootstrap.servers": told.rpartition("//")[2],
+        "security.protocol": "SSL",
+        "ssl.ca.pem": authority().certificate_pem,
+        "ssl.certificate.pem": alice.certificate_pem,
+        "ssl.key.pem": alice.key_pem(),
+    }
 
 
 def brokers_seen(cluster: Cluster, node_id: int) -> dict[int, str]:
@@ -65,6 +95,14 @@ def test_librdkafka_from_one_bootstrap_address(cluster: Cluster) -> None:
     sent = payloads(seed=31)
     test_confluent.produce(cluster, "listeners-confluent", sent, acks="all")
     found = test_confluent.consume(cluster, "listeners-confluent", len(sent))
+    assert found == by_partition(sent)
+
+
+def test_librdkafka_with_tls_and_a_certificate(cluster: Cluster) -> None:
+    sent = payloads(seed=34)
+    own = secured(cluster)
+    test_confluent.produce(cluster, "listeners-tls", sent, acks="all", **own)
+    found = test_confluent.consume(cluster, "listeners-tls", len(sent), **own)
     assert found == by_partition(sent)
 
 

@@ -1,0 +1,26 @@
+"""Files that exist in memory only, for libraries that read a secret by its path."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def file_in_memory(content: bytes) -> Iterator[str]:
+    """Yield the path of a file with this content, which nobody else can open and no disk keeps.
+
+    Where the system has no such files (macOS), it is a temporary file of this user for the moment.
+    """
+    if not hasattr(os, "memfd_create"):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name
+        return
+    descriptor = os.memfd_create("minikafka")
+    try:
+        os.write(descriptor, content)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,170 @@
+"""Connections with TLS: the handshake before a connection is served, over real sockets."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from minikafka.broker.net import greeting
+from minikafka.broker.net.connection import Connection
+from minikafka.broker.net.greeting import Greetings
+from minikafka.broker.net.outbox import RECORD_BYTES, TLS_WRITE_MAX, in_records
+from minikafka.protocol.codec import decode_response_frame, frame_request
+from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from minikafka.security.listener import Listener, SecurityProtocol
+from minikafka.security.tls import ListenerTls
+
+from ..security.certificates import Made, authority, make
+from .edge_support import FakeBroker, connections_of
+
+WITHIN_S = 20
+
+
+class Door:
+    """A broker's listener with TLS, and clients of it."""
+
+    def __init__(self, port: int, broker: FakeBroker, directory: Path) -> None:
+        self.port = port
+        self.broker = broker
+        self.directory = directory
+
+    async def connect(
+        self, own: Made | None = None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        context = ssl.create_default_context(cadata=authority().certificate_pem)
+        if own is not None:
+            path = Path(own.write(self.directory / "client.pem"))
+            context.load_cert_chain(path)
+        return await asyncio.open_connection(
+            "127.0.0.1", self.port, ssl=context, server_hostname="localhost"
+        )
+
+    async def plain(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+
+@pytest.fixture
+async def door(tmp_path: Path) -> AsyncIterator[Door]:
+    broker = FakeBroker()
+    properties = {
+        "ssl.keystore.location": make("broker-1").write(tmp_path / "server.pem"),
+        "ssl.truststore.certificates": authority().certificate_pem,
+        "ssl.client.auth": "requested",
+        "ssl.principal.mapping.rules": "RULE:^CN=([a-m].*)$/$1/",
+    }
+    listener = Listener("OUTSIDE", SecurityProtocol.SSL)
+    tls = ListenerTls(broker.runtime, properties, listener.name)
+    greetings = Greetings(broker.edge, {listener.name: tls})
+    server = await asyncio.get_running_loop().create_server(
+        lambda: greetings.greet(
+            listener, lambda: Connection(broker.edge, listener, broker.apis, None)
+        ),
+        "127.0.0.1",
+        0,
+    )
+    made = Door(server.sockets[0].getsockname()[1], broker, tmp_path)
+    async with asyncio.timeout(WITHIN_S):
+        yield made
+    server.close()
+    greetings.close()
+    broker.edge.doors.close()
+    broker.close()
+    await asyncio.sleep(0)
+
+
+async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> ApiVersionsResponse:
+    request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
+    writer.write(b"".join(frame_request(request, 3, 7, "test")))
+    size = int.from_bytes(await reader.readexactly(4), "big")
+    _, answer = decode_response_frame(
+        ApiVersionsResponse, 3, memoryview(await reader.readexactly(size))
+    )
+    return answer
+
+
+async def leave(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+
+@pytest.mark.parametrize("name", ["alice", None])
+async def test_a_client_is_served_as_its_certificate_says(door: Door, name: str | None) -> None:
+    reader, writer = await door.connect(None if name is None else make(name))
+    assert (await ask(reader, writer)).api_keys
+    (connection,) = connections_of(door.broker.edge)
+    assert connection.session.principal.name == (name or "ANONYMOUS")
+    assert connection.listener.name == "OUTSIDE"
+    await leave(writer)
+
+
+@pytest.mark.plain_loop
+async def test_a_client_is_served_on_asyncios_own_loop(door: Door) -> None:
+    reader, writer = await door.connect()
+    assert (await ask(reader, writer)).api_keys
+    await leave(writer)
+
+
+async def test_s_23_a_subject_that_no_rule_matches_is_not_served(
+    door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, writer = await door.connect(make("zoe"))
+    assert await reader.read() == b""
+    assert connections_of(door.broker.edge) == []
+    assert "no rule of ssl.principal.mapping.rules matches its certificate" in caplog.text
+    await leave(writer)
+
+
+async def test_a_client_without_tls_is_named(door: Door, caplog: pytest.LogCaptureFixture) -> None:
+    reader, writer = await door.plain()
+    request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
+    writer.write(b"".join(frame_request(request, 3, 7, "test")))
+    assert await reader.read() == b""
+    assert "TLS handshake failed, wrong version number: the peer does not speak" in caplog.text
+    await leave(writer)
+
+
+async def test_whoever_tries_the_port_is_not_logged(
+    door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, writer = await door.plain()
+    writer.write_eof()
+    assert await reader.read() == b""
+    assert caplog.messages == []
+    await leave(writer)
+
+
+async def test_s_10_a_handshake_has_a_deadline(
+    door: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(greeting, "HANDSHAKE_MS", 20)
+    reader, writer = await door.plain()
+    writer.write(b"\x16\x03")
+    assert await reader.read() == b""
+    assert "no TLS handshake within 20 ms" in caplog.text
+    await leave(writer)
+
+
+async def test_s_09_of_too_many_strangers_the_oldest_is_cut_off(
+    door: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(greeting, "STRANGERS_MAX", 2)
+    strangers = [await door.plain() for _ in range(3)]
+    assert await strangers[0][0].read() == b""
+    assert "2 others are in their TLS handshake, and it came first" in caplog.text
+    reader, writer = await door.connect()
+    assert (await ask(reader, writer)).api_keys
+    for _, each in [*strangers, (reader, writer)]:
+        await leave(each)
+
+
+def test_small_parts_are_joined_and_large_ones_cut() -> None:
+    small, large = b"s" * 100, bytes(range(256)) * 2048
+    parts = [small, large, small, small, *[b"m" * 5000] * 8, small]
+    pieces = list(in_records(parts))
+    assert b"".join(pieces) == b"".join(parts)
+    sizes = [len(each) for each in pieces]
+    assert max(sizes) == TLS_WRITE_MAX
+    assert sizes[:3] == [100, TLS_WRITE_MAX, TLS_WRITE_MAX]
+    assert all(size > RECORD_BYTES for size in sizes[3:-1])
