@@ -19,7 +19,10 @@ from ..security.authorizer import Authorizer
 from ..security.authorizer_config import AuthorizerConfig
 from ..security.client_security import ClientSecurity
 from ..security.control_keys import ControlKeys
+from ..security.listener import listener_properties
 from ..security.sasl.settings import SaslConfig
+from ..security.tls import ClientTls
+from ..security.tls_config import TlsConfig
 from ..storage.directory import LogDirectory
 from .admission.doors import Doors, share_descriptors
 from .admission.limits import ConnectionLimits
@@ -27,7 +30,7 @@ from .admission.load import Caps, Load
 from .admission.logins import Logins
 from .api.fetch_sessions import FetchSessions
 from .api.table import make_apis
-from .config import BrokerConfig, inter_broker_listener
+from .config import BrokerConfig, inter_broker_listener, tls_listeners
 from .control.auto_creation import AutoCreation
 from .control.controller_channel import (
     ActiveController,
@@ -210,12 +213,23 @@ def assemble(
 
 
 def _make_reach(ground: Ground, metadata: Metadata) -> tuple[Whereabouts, Reach]:
-    config, properties, _ = ground.settings
+    config = ground.settings.config
     listener = inter_broker_listener(config)
-    sasl = sasl_of(config, properties).get(listener)
     whereabouts = Whereabouts(metadata, config.node_id, listener)
-    security = None if sasl is None else ClientSecurity(sasl.own)
-    return whereabouts, Reach(whereabouts.peer, security)
+    return whereabouts, Reach(whereabouts.peer, _make_security(ground, listener))
+
+
+def _make_security(ground: Ground, listener: str) -> ClientSecurity | None:
+    """Return the security of connections to that listener of other brokers."""
+    config, properties, _ = ground.settings
+    sasl = sasl_of(config, properties).get(listener)
+    tls = None
+    if listener in tls_listeners(config):
+        own = from_mapping(TlsConfig, listener_properties(properties, listener))
+        tls = ClientTls(ground.runtime, own)
+    if sasl is None and tls is None:
+        return None
+    return ClientSecurity(None if sasl is None else sasl.own, tls)
 
 
 def _make_channel(

@@ -9,7 +9,6 @@ from ..runtime.errors import ConfigError
 from ..runtime.metrics_config import metrics_address, metrics_listener
 from ..security.control_settings import control_psk_file, control_security
 from ..security.listener import (
-    INTER_BROKER_NAME,
     SecurityProtocol,
     inter_broker_name,
     parse_listeners,
@@ -303,10 +302,7 @@ class BrokerConfig:
 
     def check(self) -> None:
         """Raise ConfigError if settings contradict each other, or one of them cannot be parsed."""
-        inter = inter_broker_listener(self)
-        if inter in tls_listeners(self):
-            why = f"listener {inter} has TLS, and brokers speak only plain text among themselves"
-            raise ConfigError(INTER_BROKER_NAME, self.inter_broker_listener_name, why)
+        inter_broker_listener(self)
         if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
             why = "must not exceed replica.lag.time.max.ms: an idle follower would leave the ISR"
             raise ConfigError("replica.fetch.wait.max.ms", self.replica_fetch_wait_max_ms, why)

@@ -47,6 +47,17 @@ class Whereabouts:
         broker = self._metadata.image.brokers.get(broker_id)
         return None if broker is None else broker.endpoint(self.inter_broker_listener)
 
+    def is_used_by(self, broker_id: int, listener: str) -> bool:
+        """True if a broker of that id connects to this one over that listener.
+
+        It is this broker's inter-broker listener, or the other one's, which is the first that it
+        has registered: while the configuration is changed broker by broker, the two differ.
+        """
+        if listener == self.inter_broker_listener:
+            return True
+        broker = self._metadata.image.brokers.get(broker_id)
+        return broker is not None and broker.endpoints[0].name == listener
+
     def leader_of(self, topic_id: bytes, index: int) -> tuple[int, int]:
         """Return the leader id and epoch of a partition; (-1, -1) if it is unknown."""
         state = self._metadata.image.partition(topic_id, index)

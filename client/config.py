@@ -7,16 +7,21 @@ A test checks that the TypedDicts have the fields of the tables.
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypedDict, TypeVar
+from typing import Any, Final, TypeVar
 
-from ..runtime.config import check_keys, config_table, from_mapping, setting, settings_of, shown
+from ..runtime.config import (
+    check_keys,
+    config_table,
+    from_mapping,
+    part,
+    setting,
+    settings_of,
+    shown,
+)
 from ..runtime.errors import ConfigError
-from ..security.client_security import ClientSecurity
 from ..security.control_settings import FILE
-from ..security.listener import SecurityProtocol
-from ..security.sasl.client import CLIENT_MECHANISMS
-from .login_settings import credentials_of
 from .net.address import Address
+from .security_config import SecurityConfig, SecuritySettings
 
 log = logging.getLogger(__name__)
 
@@ -25,24 +30,24 @@ C = TypeVar("C", bound="CommonConfig")
 Servers = str | Sequence[str]
 """One host:port, several separated by commas, or a list of host:port."""
 
-_SECURITY = "connections by TLS do not exist so far"
 _JAVA = "it names Java classes; hand functions or objects to the client"
 _FIXED = "this client sizes it by itself"
 
 KNOWN_UNUSED: Final[dict[str, str]] = {
     key: reason
     for reason, keys in {
-        _SECURITY: (
-            "ssl.ca.location",
-            "ssl.keystore.location",
-            "ssl.truststore.location",
-        ),
+        "ssl.enabled.protocols has the versions of TLS": ("ssl.protocol",),
         _JAVA: (
             "interceptor.classes",
             "key.deserializer",
             "key.serializer",
             "metric.reporters",
             "partitioner.class",
+            "ssl.engine.factory.class",
+            "ssl.keymanager.algorithm",
+            "ssl.provider",
+            "ssl.secure.random.implementation",
+            "ssl.trustmanager.algorithm",
             "value.deserializer",
             "value.serializer",
         ),
@@ -68,6 +73,11 @@ INSTEAD: Final = {
     "message.timeout.ms": "delivery.timeout.ms",
     "queue.buffering.max.ms": "linger.ms",
     "retries": "delivery.timeout.ms",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.location": "ssl.keystore.location",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.location": "ssl.keystore.location",
+    "ssl.key.pem": "ssl.keystore.key",
     "sasl.mechanisms": "sasl.mechanism",
     "sasl.plain.password": "sasl.password",
     "sasl.plain.username": "sasl.username",
@@ -86,31 +96,6 @@ class CommonConfig:
         "one of them.",
     )
     client_id: str = setting("client.id", "minikafka", doc="Names the client in broker logs.")
-    security_protocol: str = setting(
-        "security.protocol",
-        "PLAINTEXT",
-        choices=("PLAINTEXT", "SASL_PLAINTEXT"),
-        doc="The protocol of connections: whether they use TLS and SASL.",
-    )
-    sasl_mechanism: str | None = setting(
-        "sasl.mechanism",
-        None,
-        choices=CLIENT_MECHANISMS,
-        doc="The mechanism of the login; required with a security.protocol of SASL. PLAIN sends "
-        "the password as it is, SCRAM never sends it.",
-    )
-    sasl_username: str | None = setting(
-        "sasl.username", None, doc="The user that this client logs in as."
-    )
-    sasl_password: str | None = setting(
-        "sasl.password", None, secret=True, doc="The password of that user."
-    )
-    sasl_jaas_config: str | None = setting(
-        "sasl.jaas.config",
-        None,
-        secret=True,
-        doc="User and password in Kafka's JAAS text, in place of sasl.username and sasl.password.",
-    )
     request_timeout_ms: int = setting(
         "request.timeout.ms",
         30_000,
@@ -161,6 +146,7 @@ class CommonConfig:
         True,
         doc="Push the client's metrics to a broker, where the cluster asks for them (KIP-714).",
     )
+    security: SecurityConfig = part(SecurityConfig)
     unanswered_request_ms: int = setting(
         "unanswered.request.ms",
         500,
@@ -168,28 +154,6 @@ class CommonConfig:
         doc="When a request has had no answer for this long, the client asks another "
         "broker who leads the partition.",
     )
-
-    def check(self) -> None:
-        """Check the rules across settings; raise ConfigError, which names the first broken one."""
-        self.security()
-
-    def security_settings(self) -> dict[str, Any]:
-        """Return the settings of security by field, for another client of the same cluster."""
-        return {field: getattr(self, field) for field in _SECURITY_FIELDS}
-
-    def security(self) -> ClientSecurity | None:
-        """Return the steps of each connection before its first request; None if there are none.
-
-        Raise ConfigError if a setting is missing that security.protocol needs.
-        """
-        if not SecurityProtocol(self.security_protocol).has_sasl:
-            return None
-        return ClientSecurity(credentials_of(self))
-
-
-_SECURITY_FIELDS: Final = tuple(
-    row.field for row in settings_of(CommonConfig) if row.key.startswith(("security.", "sasl."))
-)
 
 
 @config_table
@@ -288,7 +252,6 @@ class ProducerConfig(CommonConfig):
 
     def check(self) -> None:
         """Check the rules across settings; ConfigError names the first that is broken."""
-        CommonConfig.check(self)
         if self.enable_idempotence and self.acks_number != -1:
             raise ConfigError("acks", self.acks, "must be all when enable.idempotence is true")
         if self.transactional_id is not None:
@@ -447,7 +410,6 @@ class ConsumerConfig(CommonConfig):
 
     def check(self) -> None:
         """Check the rules across settings; ConfigError names the first that is broken."""
-        CommonConfig.check(self)
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             why = "must be less than session.timeout.ms, at most a third of it is usual"
             raise ConfigError("heartbeat.interval.ms", self.heartbeat_interval_ms, why)
@@ -477,15 +439,10 @@ class AdminConfig(CommonConfig):
     )
 
 
-class CommonSettings(TypedDict, total=False):
+class CommonSettings(SecuritySettings, total=False):
     """Keyword arguments of every client, besides bootstrap_servers."""
 
     client_id: str
-    security_protocol: str
-    sasl_mechanism: str | None
-    sasl_username: str | None
-    sasl_password: str | None
-    sasl_jaas_config: str | None
     request_timeout_ms: int
     bootstrap_timeout_ms: int
     socket_connection_setup_timeout_ms: int

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..protocol.errors import ApiError
 from ..protocol.types import TopicPartition
-from .net.errors import LOG_IN
+from .net.errors import HANDSHAKE, LOG_IN
 from .net.errors import Attempt as Attempt
 from .net.errors import ClientClosed as ClientClosed
 from .net.errors import ClientError as ClientError
@@ -29,8 +29,9 @@ class BootstrapError(ClientError):
 
     @property
     def is_final(self) -> bool:
-        """True if every address refused the login, so that trying again will not help."""
-        return bool(self.attempts) and all(each.phase == LOG_IN for each in self.attempts)
+        """True if every address refused the login or TLS, so that trying again will not help."""
+        refused = (LOG_IN, HANDSHAKE)
+        return bool(self.attempts) and all(each.phase in refused for each in self.attempts)
 
     def __str__(self) -> str:
         tried = "; ".join(f"{a.address}: {a.phase}: {a.cause}" for a in self.attempts)

@@ -50,7 +50,7 @@ def pool_for(runtime: Runtime, config: CommonConfig, traffic: Traffic) -> Pool:
         client_id=config.client_id,
         connect_timeout_ms=config.socket_connection_setup_timeout_ms,
         request_timeout_ms=config.request_timeout_ms,
-        security=config.security(),
+        security=config.security.steps(runtime),
         traffic=traffic,
     )
     backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)

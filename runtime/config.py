@@ -175,20 +175,29 @@ def setting(
     return dataclasses.field(default=default, repr=not secret, metadata={"setting": row})
 
 
+def part(table: type) -> Any:
+    """Declare one field that is a table itself; its settings count as those of the whole table."""
+    return dataclasses.field(default_factory=table, metadata={"part": table})
+
+
 @dataclass_transform(
-    frozen_default=True, kw_only_default=True, field_specifiers=(setting, dataclasses.field)
+    frozen_default=True, kw_only_default=True, field_specifiers=(setting, part, dataclasses.field)
 )
 def config_table(cls: type[C]) -> type[C]:
     """Make a class of `setting` fields frozen, slotted, keyword-only, and readable as a table."""
     made: Any = dataclass(frozen=True, kw_only=True, slots=True)(cls)
     hints = typing.get_type_hints(cls)
     rows: list[Setting] = []
+    parts: dict[str, type] = {}
     for field in dataclasses.fields(made):
+        if "part" in field.metadata:
+            parts[field.name] = field.metadata["part"]
         if "setting" in field.metadata:
             kind, optional = _kind_of(hints[field.name])
             row = field.metadata["setting"]
             rows.append(Setting(field=field.name, type=kind, optional=optional, **row))
-    made.SETTINGS = tuple(rows)
+    made.OWN, made.PARTS = tuple(rows), parts
+    made.SETTINGS = (*rows, *(row for each in parts.values() for row in settings_of(each)))
     for row in rows:
         if not row.required:
             row.check(row.default)
@@ -208,7 +217,7 @@ def _kind_of(hint: Any) -> tuple[type, bool]:
 
 
 def settings_of(cls: type) -> tuple[Setting, ...]:
-    """Return the settings of a config table, in the order of declaration."""
+    """Return the settings of a config table as they are declared, then those of its parts."""
     rows: tuple[Setting, ...] = cls.SETTINGS  # type: ignore[attr-defined]
     return rows
 
@@ -218,8 +227,11 @@ def from_mapping(cls: type[C], mapping: Mapping[str, str]) -> C:
 
     Raise ConfigError if a value is wrong or missing.
     """
-    values: dict[str, Any] = {}
-    for row in settings_of(cls):
+    table: Any = cls
+    values: dict[str, Any] = {
+        name: from_mapping(each, mapping) for name, each in table.PARTS.items()
+    }
+    for row in table.OWN:
         key = next((k for k in (row.key, *row.aliases) if k in mapping), None)
         if key is not None:
             values[row.field] = row.parse(mapping[key], key)

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 
 
@@ -13,6 +12,8 @@ def file_in_memory(content: bytes) -> Iterator[str]:
     Where the system has no such files (macOS), it is a temporary file of this user for the moment.
     """
     if not hasattr(os, "memfd_create"):
+        import tempfile  # rarely needed
+
         with tempfile.NamedTemporaryFile() as file:
             file.write(content)
             file.flush()

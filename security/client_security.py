@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from .sasl.client import Credentials
+from .tls import ClientTls
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,3 +12,5 @@ class ClientSecurity:
 
     credentials: Credentials | None = None
     """The credentials to log in with; None if the listener has no SASL."""
+    tls: ClientTls | None = None
+    """The client's end of TLS; None if the listener has no TLS."""

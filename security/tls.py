@@ -169,6 +169,24 @@ class ListenerTls:
         return made
 
 
+class ClientTls:
+    """The client's end of TLS on all connections of one client."""
+
+    def __init__(self, runtime: Runtime, config: TlsConfig) -> None:
+        """Read the stores; ConfigError names the setting that is wrong."""
+        self._context = Renewed(runtime, config, lambda stores, _: client_context(config, stores))
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The context for a connection that is opened now."""
+        return self._context.current()
+
+
+def is_refusal(error: Exception) -> bool:
+    """True if a handshake failed because an end does not accept the other, not by a lost peer."""
+    return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
+
+
 def served_of(config: ListenerTlsConfig, stores: Stores) -> Served:
     """Make a listener's context and try it; ConfigError says what no client would accept."""
     if stores.own is None:

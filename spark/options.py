@@ -37,7 +37,6 @@ _OURS_TO_SET: Final = {
     "kafka.value.deserializer": "values are binary; convert the column",
     "kafka.value.serializer": "values are written as they are; convert the column",
 }
-_SECURITY: Final = ("kafka.ssl.",)
 _JVM_CACHES: Final = "spark.kafka."
 """The prefix of settings of the JVM connector's caches, which belong to a session, not a query."""
 _SPARKS_OWN: Final = ("checkpointlocation", "outputmode", "queryname")
@@ -80,9 +79,6 @@ def client_settings(
     for name, value in options.items():
         if name in _OURS_TO_SET:
             raise OptionError(name, value, _OURS_TO_SET[name])
-        if name.startswith(_SECURITY):
-            # The values of these options are secrets, and errors are read by many.
-            raise OptionError(name, "***", "this client has no connections by TLS")
     client = {
         name.removeprefix(CLIENT_OWN): value
         for name, value in sorted(options.items())

@@ -51,15 +51,14 @@ def client_host(call: Call) -> str:
 
 
 def replica_id_of(call: Call, claimed: int) -> int:
-    """Return the claimed replica id on the inter-broker listener, else CONSUMER.
+    """Return the claimed replica id on a listener that this broker uses, else CONSUMER.
 
     With an authorizer it is CONSUMER too, unless the client may act for the cluster.
     """
-    is_broker = call.connection.listener.name == call.edge.whereabouts.inter_broker_listener
-    rights = call.rights
+    rights, listener = call.rights, call.connection.listener.name
     if rights is not None and not rights.may(Operation.CLUSTER_ACTION, Resource.CLUSTER):
         return CONSUMER
-    return claimed if is_broker else CONSUMER
+    return claimed if call.edge.whereabouts.is_used_by(claimed, listener) else CONSUMER
 
 
 def node_endpoints(call: Call, broker_ids: Iterable[int]) -> list[NodeEndpoint]:

@@ -217,7 +217,7 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
     if is_denied:
         replica_id = CONSUMER  # Nothing of what a follower's fetch changes may happen.
     if replica_id > CONSUMER:
-        error = _refuse_replica(call, request, epoch)
+        error = _refuse_replica(call, request, replica_id, epoch)
         if error:
             why = "broker %d, epoch %d: a fetch from %s is refused: " + error.name
             edge.refusals.note((replica_id, epoch), why, replica_id, epoch, call.connection.peer)
@@ -260,11 +260,11 @@ def _racks(
     return rack_of
 
 
-def _refuse_replica(call: Call, request: FetchRequest, epoch: int) -> ErrorCode:
-    edge = call.edge
+def _refuse_replica(call: Call, request: FetchRequest, replica_id: int, epoch: int) -> ErrorCode:
+    edge, listener = call.edge, call.connection.listener.name
     # A follower's fetch moves the high watermark. So it must come over the inter-broker listener,
     # and with the broker epoch, which fences an older start of the same broker.
-    if epoch < 0 or call.connection.listener.name != edge.whereabouts.inter_broker_listener:
+    if epoch < 0 or not edge.whereabouts.is_used_by(replica_id, listener):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     ours = edge.image.cluster_id
     # Our id is None while the metadata is loaded anew. No partition can be fetched then anyway.

@@ -5,9 +5,9 @@ Owns the writing side of the transport and counts the unsent bytes.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
 
 from ...protocol.types import Buffer
+from ...security.tls_records import in_records
 from ..admission.load import Peer
 from ..edge import Edge
 
@@ -18,11 +18,6 @@ WRITE_HIGH_WATER = 64 << 10
 FLUSH_BYTES = 1 << 20
 JOIN_BYTES = 1 << 16
 """Bytes up to which joining many parts into one is cheaper than a long writev."""
-RECORD_BYTES = 16 << 10
-"""The most bytes of a TLS record; each write begins a new one."""
-TLS_WRITE_MAX = 256 << 10
-"""The most bytes of a write with TLS. Of what is written while the peer takes nothing, all but the
-first write is counted by the transport."""
 
 
 class Outbox:
@@ -119,28 +114,3 @@ class Outbox:
         """
         self._unsent, self._parked = unsent, parked
         self._edge.load.hold_responses(self._peer, unsent + parked)
-
-
-def in_records(parts: Iterable[Buffer]) -> Iterator[Buffer]:
-    """Join small parts and cut large ones, so that each piece is good for one write with TLS.
-
-    A piece has at most TLS_WRITE_MAX bytes. Small parts are joined to more than RECORD_BYTES,
-    unless a large one follows or there are no more.
-    """
-    small: list[Buffer] = []
-    size = 0
-    for part in parts:
-        if len(part) < RECORD_BYTES:
-            small.append(part)
-            size += len(part)
-            if size <= RECORD_BYTES:
-                continue
-        if small:
-            yield b"".join(small)
-            small, size = [], 0
-        if len(part) >= RECORD_BYTES:
-            view = memoryview(part)
-            for start in range(0, len(view), TLS_WRITE_MAX):
-                yield view[start : start + TLS_WRITE_MAX]
-    if small:
-        yield b"".join(small)

@@ -25,7 +25,10 @@ from ...runtime.keepalive import keep_alive
 from ...runtime.runtime import Runtime
 from ...security.client_security import ClientSecurity
 from ...security.sasl.errors import SaslError
+from ...security.tls import is_refusal, reason_of
+from ...security.tls_records import in_records
 from .errors import (
+    HANDSHAKE,
     LOG_IN,
     Attempt,
     ConnectError,
@@ -61,6 +64,11 @@ class ConnectionOptions:
     """The steps before the first request; None if the listener is for plain text."""
     traffic: Traffic | None = None
     """The object that counts what goes over the connections; None if nothing is counted."""
+
+    @property
+    def is_tls(self) -> bool:
+        """True if the bytes are encrypted by TLS."""
+        return self.security is not None and self.security.tls is not None
 
 
 class _Pending:
@@ -123,7 +131,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         phase = "connect"
         try:
             async with asyncio.timeout(options.connect_timeout_ms / 1000):
-                await connection._loop.create_connection(lambda: connection, host, port)
+                await _connect(connection, host, port, options)
                 phase = "negotiate"
                 await negotiate(connection, options.connect_timeout_ms)
                 await log_in(connection, options, runtime.rng.randbytes)
@@ -242,6 +250,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._traffic.on_sent(sum(map(len, parts)))
         if len(parts) == 1:
             self._transport.write(parts[0])
+        elif self._options.is_tls:
+            for piece in in_records(parts):
+                self._transport.write(piece)
         else:
             self._transport.writelines(parts)
         return correlation_id
@@ -345,11 +356,33 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 future.set_exception(ConnectionLost(f"{self.address}: {self._end}"))
 
 
+async def _connect(
+    connection: KafkaConnection, host: str, port: int, options: ConnectionOptions
+) -> None:
+    """Connect, and shake hands if the listener has TLS."""
+    loop, security = asyncio.get_running_loop(), options.security
+    if security is None or security.tls is None:
+        await loop.create_connection(lambda: connection, host, port)
+        return
+    await loop.create_connection(
+        lambda: connection,
+        host,
+        port,
+        ssl=security.tls.context,
+        server_hostname=host,
+        ssl_handshake_timeout=options.connect_timeout_ms / 1000,
+        ssl_shutdown_timeout=CLOSE_WAIT_S,
+    )
+
+
 def _attempt(address: str, phase: str, error: Exception) -> Attempt:
     """Describe why a connection could not be opened, with a hint if the port may be wrong."""
-    # getaddrinfo's errors are OSErrors too; only they have these numbers below zero.
-    if phase == "connect" and isinstance(error, OSError) and (error.errno or 0) < 0:
-        phase = "resolve"
+    if phase == "connect" and isinstance(error, OSError):
+        if is_refusal(error):
+            return Attempt(address, HANDSHAKE, reason_of(error))
+        # getaddrinfo's errors are OSErrors too; only they have these numbers below zero.
+        if (error.errno or 0) < 0:
+            phase = "resolve"
     cause = str(error).removeprefix(f"{address}: ")
     if phase == "negotiate" and cause == CLOSED:
         cause = "closed without an answer; is it a broker's port for plain text, not for TLS?"

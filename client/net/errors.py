@@ -16,6 +16,8 @@ class ClientError(MinikafkaError):
 
 LOG_IN: Final = "log in"
 """The phase that failed if the broker refused the login. Trying again will not help."""
+HANDSHAKE: Final = "handshake"
+"""The phase that failed if an end of TLS did not accept the other. Trying again will not help."""
 
 
 class Attempt(NamedTuple):
@@ -24,7 +26,7 @@ class Attempt(NamedTuple):
     address: str
     """host:port as configured or as the cluster advertised it."""
     phase: str
-    """The phase that failed: resolve, connect, negotiate, log in or metadata."""
+    """The phase that failed: resolve, connect, handshake, negotiate, log in or metadata."""
     cause: str
 
 

@@ -35,6 +35,8 @@ LOOPBACK: Final = ("localhost", "127.", "::1")
 _CURES: Final = {
     "resolve": "Mend the name in DNS or /etc/hosts, or give an address that resolves here.",
     "connect": "Start the broker, or correct host and port; look for a firewall between.",
+    "handshake": "The broker and this client do not accept each other's TLS: look at "
+    "ssl.truststore.location, ssl.keystore.location and the names in the broker's certificate.",
     "negotiate": "Something listens there that does not answer as a broker does: correct the port; "
     "if it is right, the broker hangs or is stopped: look at its process and its log.",
     "log in": "The listener asks for a login: give security.protocol, sasl.mechanism and the "
@@ -68,7 +70,10 @@ def _unreachable(kind: str, where: str, probe: Probe) -> Finding:
     elif "speaks HTTP" in cause:
         cure = "It is an HTTP server, perhaps the metrics listener: give the broker's own port."
     elif "speaks TLS" in cause:
-        cure = "Give the port of a PLAINTEXT listener."
+        cure = (
+            "Give security.protocol=SSL or SASL_SSL in the file of --command-config, or the port "
+        )
+        cure += "of a listener for plain text."
     else:
         cure = _CURES[phase]
         return Finding(f"unreachable-{kind}", Severity.ERROR, where, f"{phase}: {cause}", cure)

@@ -61,7 +61,7 @@ async def examine(
     """Examine the cluster that `config` leads to, and the controllers at these addresses."""
     steps = Steps(step_ms)
     addresses = [Address.parse(server) for server in config.bootstrap_servers]
-    security = config.security()
+    security = config.security.steps(runtime)
     doors = await all_of(
         probe(runtime, one, timeout_ms=step_ms, security=security) for one in addresses
     )
@@ -78,7 +78,7 @@ async def examine(
         "request_timeout_ms": step_ms,
         "socket_connection_setup_timeout_ms": step_ms,
         "enable_metrics_push": False,
-        **config.security_settings(),
+        **config.security.as_arguments(),
     }
     admin = Admin(runtime=runtime, **settings)
     try:
@@ -145,7 +145,7 @@ class _Examination:
             self._runtime,
             broker.address,
             timeout_ms=limit_ms,
-            security=self._admin.config.security(),
+            security=self._admin.config.security.steps(self._runtime),
             expected=broker.node_id,
         )
         broker = replace(broker, probe=met)

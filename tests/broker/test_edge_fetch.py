@@ -354,6 +354,21 @@ async def test_m_08_nobody_poses_as_a_follower(make_broker: MakeBroker, version:
     assert broker.partition.fetches == []
 
 
+async def test_a_follower_may_come_by_its_own_inter_broker_listener(
+    make_broker: MakeBroker,
+) -> None:
+    """Brokers get another listener one after the other; until then their listeners differ."""
+    broker = make_broker(
+        listeners="PLAINTEXT://:1,INSIDE://:2",
+        advertised_listeners="PLAINTEXT://h:1,INSIDE://h:2",
+        listener_security_protocol_map="INSIDE:PLAINTEXT",
+        inter_broker_listener_name="INSIDE",
+    )
+    put(broker, b"a")
+    for listener in ("INSIDE", "PLAINTEXT"):
+        assert broker.connect(listener).ask(follower(0), 17).error_code == ErrorCode.NONE
+
+
 async def test_a_follower_of_another_cluster_is_refused_and_said_so_once(
     make_broker: MakeBroker, caplog: pytest.LogCaptureFixture
 ) -> None:

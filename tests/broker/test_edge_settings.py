@@ -41,8 +41,6 @@ def read(**settings: str) -> BrokerConfig:
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "needs a host that others can reach"),
         ({"advertised.listeners": "X://h:1"}, "listener X is advertised but not in listeners"),
         ({"inter.broker.listener.name": "X"}, "inter.broker.listener.name=X: listener X is not"),
-        ({"listeners": "SASL_SSL://h:1"}, "brokers speak only plain text among themselves"),
-        ({"listeners": "SSL://h:1"}, "brokers speak only plain text among themselves"),
         (
             {"listener.name.outside.ssl.client.auth": "none"},
             "listener.name.outside.ssl.client.auth: there is no listener OUTSIDE",

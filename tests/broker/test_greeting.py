@@ -10,11 +10,16 @@ import pytest
 from minikafka.broker.net import greeting
 from minikafka.broker.net.connection import Connection
 from minikafka.broker.net.greeting import Greetings
-from minikafka.broker.net.outbox import RECORD_BYTES, TLS_WRITE_MAX, in_records
+from minikafka.client.errors import BootstrapError
+from minikafka.client.net.connection import ConnectionOptions, KafkaConnection
+from minikafka.client.net.errors import HANDSHAKE, ConnectError
 from minikafka.protocol.codec import decode_response_frame, frame_request
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from minikafka.runtime.config import from_mapping
+from minikafka.security.client_security import ClientSecurity
 from minikafka.security.listener import Listener, SecurityProtocol
-from minikafka.security.tls import ListenerTls
+from minikafka.security.tls import ClientTls, ListenerTls
+from minikafka.security.tls_config import TlsConfig
 
 from ..security.certificates import Made, authority, make
 from .edge_support import FakeBroker, connections_of
@@ -40,6 +45,12 @@ class Door:
         return await asyncio.open_connection(
             "127.0.0.1", self.port, ssl=context, server_hostname="localhost"
         )
+
+    async def open(self, trusted: Made) -> KafkaConnection:
+        given = {"ssl.truststore.certificates": trusted.certificate_pem}
+        tls = ClientTls(self.broker.runtime, from_mapping(TlsConfig, given))
+        options = ConnectionOptions(security=ClientSecurity(tls=tls))
+        return await KafkaConnection.open(self.broker.runtime, "localhost", self.port, options)
 
     async def plain(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.port)
@@ -159,12 +170,19 @@ async def test_s_09_of_too_many_strangers_the_oldest_is_cut_off(
         await leave(each)
 
 
-def test_small_parts_are_joined_and_large_ones_cut() -> None:
-    small, large = b"s" * 100, bytes(range(256)) * 2048
-    parts = [small, large, small, small, *[b"m" * 5000] * 8, small]
-    pieces = list(in_records(parts))
-    assert b"".join(pieces) == b"".join(parts)
-    sizes = [len(each) for each in pieces]
-    assert max(sizes) == TLS_WRITE_MAX
-    assert sizes[:3] == [100, TLS_WRITE_MAX, TLS_WRITE_MAX]
-    assert all(size > RECORD_BYTES for size in sizes[3:-1])
+async def test_our_client_meets_a_listener_with_tls(door: Door) -> None:
+    connection = await door.open(authority())
+    assert connection.is_open
+    assert [each.listener.name for each in connections_of(door.broker.edge)] == ["OUTSIDE"]
+    await connection.close()
+
+
+async def test_a_broker_that_the_client_does_not_trust_is_not_tried_again(
+    door: Door,
+) -> None:
+    with pytest.raises(ConnectError) as caught:
+        await door.open(authority("stranger"))
+    attempt = caught.value.attempt
+    assert attempt.phase == HANDSHAKE
+    assert attempt.cause.startswith("certificate verify failed: ")
+    assert BootstrapError([attempt]).is_final

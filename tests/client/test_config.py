@@ -19,6 +19,7 @@ from minikafka.client.config import (
 from minikafka.client.net.address import Address
 from minikafka.runtime.config import settings_of
 from minikafka.runtime.errors import ConfigError
+from minikafka.runtime.runtime import SystemRuntime
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,9 @@ def test_an_unknown_key_names_the_nearest() -> None:
         ({"bootstrap_servers": "nowhere"}, "bootstrap.servers"),
         ({"bootstrap_servers": ""}, "bootstrap.servers"),
         ({"bootstrap_servers": "a:99999"}, "bootstrap.servers"),
-        ({"security_protocol": "SSL"}, "security.protocol"),
+        ({"security_protocol": "TLS"}, "security.protocol"),
+        ({"ssl.keystore.key": "x"}, "ssl.keystore.key"),
+        ({"ssl.key.location": "x"}, "ssl.key.location"),
         ({"linger_ms": 1, "linger.ms": 2}, "linger.ms"),
     ],
 )
@@ -158,13 +161,15 @@ JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required usernam
 def test_a_login_is_read_from_either_form(settings: dict[str, str]) -> None:
     given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", **settings}
     config = configured(AdminConfig, "a:1", given)
-    security = config.security()
+    runtime = SystemRuntime()
+    security = config.security.steps(runtime)
+    runtime.close()
     assert security is not None
     assert security.credentials is not None
     assert security.credentials.name == "a"
     assert "'p'" not in repr(config)
-    again = configured(AdminConfig, "a:1", config.security_settings())
-    assert again.security_settings() == config.security_settings()
+    again = configured(AdminConfig, "a:1", config.security.as_arguments())
+    assert again.security.as_arguments() == config.security.as_arguments()
 
 
 @pytest.mark.parametrize(

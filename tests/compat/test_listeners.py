@@ -1,5 +1,9 @@
-"""Daemons on several addresses, with listeners for brokers and for clients that are told apart."""
+"""Daemons on several addresses, with listeners for brokers and for clients that are told apart.
 
+The brokers speak TLS among themselves, and each shows its certificate.
+"""
+
+import contextlib
 import ipaddress
 import itertools
 import threading
@@ -12,10 +16,11 @@ import confluent_kafka.admin
 import pytest
 from cryptography import x509
 
-from minikafka import Consumer, Producer
+from minikafka import Admin, Consumer, NewTopic, Producer
+from minikafka.client.config import CommonSettings
 
 from ..security.certificates import authority, make
-from ..support.cluster import Cluster, free_ports
+from ..support.cluster import Cluster, free_ports, wait_until
 from . import test_aiokafka, test_confluent, test_kafka_python
 from .payloads import by_partition, payloads
 
@@ -36,9 +41,9 @@ def place(cluster: Cluster, node_id: int) -> None:
         "listeners": f"CLIENTS://0.0.0.0:{outside},BROKERS://0.0.0.0:{inside},"
         f"SECURE://0.0.0.0:{secure}",
         "advertised.listeners": told,
-        "listener.security.protocol.map": "BROKERS:PLAINTEXT,CLIENTS:PLAINTEXT,SECURE:SSL",
+        "listener.security.protocol.map": "BROKERS:SSL,CLIENTS:PLAINTEXT,SECURE:SSL",
         "inter.broker.listener.name": "BROKERS",
-        "listener.name.secure.ssl.client.auth": "required",
+        "ssl.client.auth": "required",
         "broker.rack": f"rack-{node_id}",
     }
 
@@ -60,12 +65,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield one.start()
 
 
+def secure_address(cluster: Cluster) -> str:
+    return cluster.broker(1).settings["advertised.listeners"].rpartition("//")[2]
+
+
 def secured(cluster: Cluster) -> dict[str, str]:
     """Return librdkafka's settings for a client with a certificate."""
     alice = make("alice")
-    told = cluster.broker(1).settings["advertised.listeners"]
     return {
-        "bootstrap.servers": told.rpartition("//")[2],
+        "bootstrap.servers": secure_address(cluster),
         "security.protocol": "SSL",
         "ssl.ca.pem": authority().certificate_pem,
         "ssl.certificate.pem": alice.certificate_pem,
@@ -121,26 +129,36 @@ def test_kafka_python_from_one_bootstrap_address(cluster: Cluster) -> None:
     assert found == by_partition(sent)
 
 
-def test_our_client_from_one_bootstrap_address(cluster: Cluster) -> None:
-    bootstrap = cluster.broker(3).address
-    with Producer(bootstrap) as producer:
-        sent = [producer.send("listeners-ours", b"%d" % n, partition=n % 3) for n in range(30)]
+@pytest.mark.parametrize("has_tls", [False, True], ids=["plain", "tls"])
+def test_our_client_from_one_bootstrap_address(cluster: Cluster, has_tls: bool) -> None:
+    bootstrap, topic = cluster.broker(3).address, f"listeners-ours-{has_tls}"
+    own: CommonSettings = {}
+    if has_tls:
+        bootstrap, alice = secure_address(cluster), make("alice")
+        own = {
+            "security_protocol": "SSL",
+            "ssl_truststore_certificates": authority().certificate_pem,
+            "ssl_keystore_certificate_chain": alice.certificate_pem,
+            "ssl_keystore_key": alice.key_pem(),
+        }
+    with Producer(bootstrap, **own) as producer:
+        sent = [producer.send(topic, b"%d" % n, partition=n % 3) for n in range(30)]
         places = {(d.result(20).partition, d.result(20).offset) for d in sent}
     assert len(places) == 30
-    with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.subscribe(["listeners-ours"])
+    with Consumer(bootstrap, auto_offset_reset="earliest", **own) as consumer:
+        consumer.subscribe([topic])
         found: list[bytes | None] = []
         while len(found) < 30:
             found += [record.value for record in consumer.poll(timeout_ms=1000)]
     assert sorted(found, key=lambda value: int(value or b"-1")) == [b"%d" % n for n in range(30)]
 
 
-def test_a_broker_restarted_on_another_port_is_found_again(cluster: Cluster) -> None:
-    """By clients that are producing all the while, and by the other brokers."""
-    topic = "listeners-moved"
+@contextlib.contextmanager
+def loaded(cluster: Cluster, topic: str) -> Iterator[None]:
+    """Send to three partitions all the while; at the end nothing has failed and nothing is lost."""
     acknowledged: list[tuple[int, int, bytes]] = []
     failures: list[object] = []
-    moved = threading.Event()
+    is_over = threading.Event()
 
     def on_delivery(error: object, message: Any) -> None:
         if error is not None:
@@ -152,27 +170,53 @@ def test_a_broker_restarted_on_another_port_is_found_again(cluster: Cluster) -> 
         {"bootstrap.servers": cluster.bootstrap, "acks": "all", "enable.idempotence": True}
     )
 
-    def load() -> None:
+    def send() -> None:
         for number in itertools.count():
             producer.produce(topic, b"%d" % number, partition=number % 3, on_delivery=on_delivery)
             producer.poll(0.001)
-            if moved.is_set() and len(acknowledged) > after + 300:
+            if is_over.is_set():
                 return
 
-    after = 1 << 60
-    thread = threading.Thread(target=load)
+    with Admin(cluster.bootstrap) as admin:
+        admin.create_topics([NewTopic(topic, 3, len(HOSTS))])
+    thread = threading.Thread(target=send)
     thread.start()
-    broker = cluster.broker(2)
-    assert broker.stop() == 0
-    place(cluster, 2)
-    broker.start()
-    after = len(acknowledged)
-    moved.set()
-    thread.join(60)
-    assert not thread.is_alive(), "nothing is acknowledged any more"
+    try:
+        yield
+        after = len(acknowledged)
+        wait_until(lambda: len(acknowledged) > after + 300, within_s=60)
+    finally:
+        is_over.set()
+        thread.join(60)
     assert producer.flush(20) == 0
     assert failures == []
-    assert brokers_seen(cluster, 1)[2] == broker.address
     found = test_confluent.consume(cluster, topic, len(acknowledged))
     for partition, offset, value in acknowledged:
         assert found[partition][offset].value == value
+
+
+def test_a_broker_restarted_on_another_port_is_found_again(cluster: Cluster) -> None:
+    """By clients that are producing all the while, and by the other brokers."""
+    with loaded(cluster, "listeners-moved"):
+        broker = cluster.broker(2)
+        assert broker.stop() == 0
+        place(cluster, 2)
+        broker.start()
+        assert brokers_seen(cluster, 1)[2] == broker.address
+
+
+def test_brokers_move_to_another_listener_one_by_one(cluster: Cluster) -> None:
+    """Until the last has moved, some fetch over the one and some over the other."""
+    topic = "listeners-rolled"
+    with loaded(cluster, topic):
+        for broker in cluster.brokers:
+            assert broker.stop() == 0
+            broker.settings["inter.broker.listener.name"] = "SECURE"
+            broker.start()
+            with Admin(cluster.bootstrap) as admin:
+                wait_until(lambda: is_in_sync(admin, topic))
+
+
+def is_in_sync(admin: Admin, topic: str) -> bool:
+    partitions = admin.describe_topics([topic])[topic].partitions
+    return all(len(each.isr) == len(HOSTS) for each in partitions)

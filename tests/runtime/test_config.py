@@ -186,7 +186,7 @@ def test_overrides_lie_over_the_file() -> None:
 
 
 def test_keys_are_known_unused_or_refused_with_a_suggestion() -> None:
-    known = {"node.id": "1", "retention.hours": "2", "listener.name.x.ssl": "y"}
+    known = {"node.id": "1", "retention.hours": "2", "confluent.x.ssl": "y"}
     assert check_keys(known, Table, known_unused=KNOWN_UNUSED) == []
     warnings = check_keys({**known, "num.io.threads": "8"}, Table, known_unused=KNOWN_UNUSED)
     assert warnings == ["num.io.threads has no effect: one event loop serves the process"]

@@ -65,7 +65,7 @@ def test_assign_names_partitions() -> None:
         ),
         ({"subscribe": "a", "kafka.fetch.min.byte": "1"}, "kafka.fetch.min.byte"),
         ({"subscribe": "a", "kafka.fetch.min.bytes": "-1"}, "kafka.fetch.min.bytes"),
-        ({"subscribe": "a", "kafka.security.protocol": "SSL"}, "kafka.security.protocol"),
+        ({"subscribe": "a", "kafka.security.protocol": "TLS"}, "kafka.security.protocol"),
     ],
 )
 def test_a_batch_source_refuses(options: dict[str, str], named: str) -> None:

@@ -292,7 +292,6 @@ def test_isolation_and_other_settings_of_the_client() -> None:
         ("kafka.value.deserializer", "convert the column"),
         ("kafka.interceptor.classes", "Java"),
         ("kafka.partitioner.class", "give a column partition"),
-        ("kafka.ssl.truststore.password", "TLS"),
         ("spark.kafka.consumer.cache.capacity", "keeps its own connections"),
     ],
 )
@@ -303,13 +302,16 @@ def test_settings_that_are_not_the_users(option: str, why: str) -> None:
 
 
 def test_a_secret_is_not_repeated_in_an_error() -> None:
-    for key in ("sasl.pasword", "ssl.key.password"):
+    for key in ("sasl.pasword", "ssl.key.pasword"):
         assert "hunter2" not in str(refused({"subscribe": "t", f"kafka.{key}": "hunter2"}))
 
 
-def test_security_that_the_client_lacks() -> None:
-    error = refused({"subscribe": "t", **kafka(security_protocol="SSL")})
-    assert error.option == "kafka.security.protocol"
+def test_tls_is_what_the_client_makes_of_it() -> None:
+    """Files are read where the connections are made, which may be another machine."""
+    tls = kafka(security_protocol="SSL", ssl_truststore_location="/there/ca.pem")
+    assert batch(**tls).client["ssl.truststore.location"] == "/there/ca.pem"
+    error = refused({"subscribe": "t", **tls, **kafka(ssl_enabled_protocols="TLSv1")})
+    assert error.option == "kafka.ssl.enabled.protocols"
 
 
 def test_a_login_needs_all_that_its_mechanism_needs() -> None:
