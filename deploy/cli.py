@@ -43,6 +43,7 @@ SECTIONS = {
         "broker-api-versions": "Print which APIs brokers serve, in which versions.",
         "metadata-quorum": "Describe the quorum of controllers.",
         "features": "Describe and change the levels of features.",
+        "acls": "Say who may do what, and list it.",
         "client-metrics": "Ask clients to push their metrics to the brokers.",
     },
     "Replicas and disks": {

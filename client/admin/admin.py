@@ -8,6 +8,7 @@ from ..config import AdminConfig, AdminSettings, Servers, configured
 from ..methods import made_like
 from ..telemetry.reporter import INSTANCE_ID_TIMEOUT_MS
 from . import (
+    acls,
     cluster,
     commit_groups,
     configs,
@@ -122,6 +123,10 @@ class Admin:
     incremental_alter_configs = asked(configs.incremental_alter_configs)
     alter_configs = asked(configs.alter_configs)
     list_config_resources = asked(configs.list_config_resources)
+
+    describe_acls = asked(acls.describe_acls)
+    create_acls = asked(acls.create_acls)
+    delete_acls = asked(acls.delete_acls)
 
     elect_leaders = asked(replication.elect_leaders)
     alter_partition_reassignments = asked(replication.alter_partition_reassignments)

@@ -48,6 +48,10 @@ class Admin(SyncClient[aio.Admin]):
     alter_configs = waited(aio.Admin.alter_configs)
     list_config_resources = waited(aio.Admin.list_config_resources)
 
+    describe_acls = waited(aio.Admin.describe_acls)
+    create_acls = waited(aio.Admin.create_acls)
+    delete_acls = waited(aio.Admin.delete_acls)
+
     elect_leaders = waited(aio.Admin.elect_leaders)
     alter_partition_reassignments = waited(aio.Admin.alter_partition_reassignments)
     list_partition_reassignments = waited(aio.Admin.list_partition_reassignments)

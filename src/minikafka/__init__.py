@@ -11,6 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import aio as aio
+    from .client.admin.acl_types import (
+        Acl,
+        AclFilter,
+        AclOperation,
+        AclPattern,
+        AclPermission,
+        AclResource,
+    )
     from .client.admin.cluster_types import (
         BrokerDescription,
         ClusterDescription,
@@ -109,6 +117,14 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
+    ".client.admin.acl_types": (
+        "Acl",
+        "AclFilter",
+        "AclOperation",
+        "AclPattern",
+        "AclPermission",
+        "AclResource",
+    ),
     ".client.admin.cluster_types": (
         "BrokerDescription",
         "ClusterDescription",
@@ -204,6 +220,12 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Acl",
+    "AclFilter",
+    "AclOperation",
+    "AclPattern",
+    "AclPermission",
+    "AclResource",
     "ActiveProducer",
     "Admin",
     "AdminError",

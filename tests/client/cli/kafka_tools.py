@@ -11,6 +11,7 @@ from typing import NamedTuple
 REPOSITORY = Path(os.environ.get("MAVEN_REPOSITORY") or Path.home() / ".m2" / "repository")
 TOOLS = "org.apache.kafka.tools"
 CLASSES = {
+    "acls": f"{TOOLS}.AclCommand",
     "broker-api-versions": f"{TOOLS}.BrokerApiVersionsCommand",
     "client-metrics": f"{TOOLS}.ClientMetricsCommand",
     "cluster": f"{TOOLS}.ClusterTool",

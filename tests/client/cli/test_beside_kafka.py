@@ -23,7 +23,10 @@ pytestmark = [
 ]
 CODE = "from minikafka.deploy.cli import main; main()"
 
+ERIN, PREFIXED = ("--allow-principal", "User:erin"), ("--resource-pattern-type", "prefixed")
+WITH_ACLS = {"authorizer.class.name": "StandardAuthorizer", "super.users": "User:ANONYMOUS"}
 LACKING = {
+    "acls": {"--bootstrap-controller"},
     "configs": {
         *("--bootstrap-controller", "--client", "--client-defaults", "--group"),
         *("--ip", "--ip-defaults", "--user", "--user-defaults"),
@@ -61,12 +64,15 @@ def test_a_tool_has_the_flags_of_kafkas(tool: str) -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    """A cluster with records, a group that has read them, and a transaction's producer."""
-    with LocalCluster(brokers=2) as made:
+    """A cluster with ACLs, records, a group that has read them, and a transaction's producer."""
+    with LocalCluster(brokers=2, broker_config=WITH_ACLS) as made:
         both = ("--topic", "both")
         ours(made, "topics", "--create", *both, "--partitions", 2)
         ours(made, "verifiable-producer", *both, "--max-messages", 5, "--repeating-keys", 5)
         ours(made, "verifiable-consumer", *both, "--group-id", "readers", "--max-messages", 5)
+        ours(made, "acls", "--add", *ERIN, "--consumer", *both, "--group", "readers")
+        ours(made, "acls", "--add", *ERIN, "--producer", *both, "--transactional-id", "x")
+        ours(made, "acls", "--add", "--deny-principal", "User:eve", *both, *PREFIXED)
         yield made
 
 
@@ -99,6 +105,7 @@ def ordered(out: str) -> list[str]:
     return sorted(out.splitlines())
 
 
+MATCHING = ("--topic", "both-sides", "--resource-pattern-type", "match")
 RESET = ("--reset-offsets", "--group", "readers", "--topic", "both")
 SAME: list[tuple[tuple[str, ...], Callable[[str], object]]] = [
     (("cluster", "cluster-id"), str),
@@ -124,6 +131,11 @@ SAME: list[tuple[tuple[str, ...], Callable[[str], object]]] = [
     (("metadata-quorum", "describe", "--status"), str),
     (("features", "describe"), str),
     (("client-metrics", "--describe"), str),
+    (("acls", "--list"), ordered),
+    (("acls", "--list", "--topic", "both", "--principal", "User:erin"), ordered),
+    (("acls", "--list", *MATCHING), ordered),
+    (("acls", "--add", *ERIN, "--consumer", "--topic", "both", "--group", "readers"), ordered),
+    (("acls", "--remove", "--force", "--topic", "nowhere"), str),
     (("console-consumer", "--topic=both", "--from-beginning", "--max-messages=5"), ordered),
     (
         ("streams-application-reset", "--application-id=app", "--input-topics=both", "--dry-run"),
