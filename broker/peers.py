@@ -22,7 +22,7 @@ RECONNECT = Backoff(first_ms=50, most_ms=1000, steady_count=5)
 
 
 class Reach(NamedTuple):
-    """The way from one broker to the others."""
+    """The addresses of the other brokers, and the security of connections to them."""
 
     endpoint_of: Callable[[int], Endpoint | None]
     """Returns the address of a broker by id, or None if it is not registered."""

@@ -16,19 +16,19 @@ class LoginSettings(Protocol):
 
     @property
     def sasl_mechanism(self) -> str | None:
-        """The mechanism of the login."""
+        """The mechanism of the login; None if it is not set."""
 
     @property
     def sasl_username(self) -> str | None:
-        """The user to log in as."""
+        """The user to log in as; None if it is not set."""
 
     @property
     def sasl_password(self) -> str | None:
-        """The password of that user."""
+        """The password of that user; None if it is not set."""
 
     @property
     def sasl_jaas_config(self) -> str | None:
-        """User and password in Kafka's JAAS text."""
+        """User and password in Kafka's JAAS text; None if it is not set."""
 
 
 def credentials_of(settings: LoginSettings) -> Credentials:

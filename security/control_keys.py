@@ -23,7 +23,7 @@ class ControlKeys:
     """The keys that this process holds, and whether it speaks to nobody without one of them."""
 
     def __init__(self, runtime: Runtime, path: str, *, is_required: bool) -> None:
-        """Read the file; raise ConfigError if that is not possible."""
+        """Read the file. Raise ConfigError if that is not possible."""
         self.is_required = is_required
         self._runtime = runtime
         self._path = path
@@ -32,7 +32,10 @@ class ControlKeys:
 
     @classmethod
     def open(cls, runtime: Runtime, security: str | None, path: str | None) -> "ControlKeys | None":
-        """Read the keys that the settings name; None if they name none."""
+        """Read the keys that the settings name; None if they name none.
+
+        Raise ConfigError if the file cannot be read.
+        """
         return None if path is None else cls(runtime, path, is_required=security != NONE)
 
     def offering(self) -> Offering:

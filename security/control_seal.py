@@ -62,7 +62,7 @@ class Key:
 
 
 Keyring: TypeAlias = tuple[Key, ...]
-"""The keys that a process accepts, the one that it would rather use first."""
+"""The keys that a process accepts, the preferred one first."""
 
 
 def keyring_of(text: str) -> Keyring:
@@ -239,7 +239,7 @@ def _seal_of(key: Key, offer: SealOffer, answer: SealAccepted, *, initiates: boo
 
 
 def _expanded(extracted: bytes, told: bytes, count: int) -> list[bytes]:
-    """Return so many keys of 32 bytes each: the blocks of HKDF-Expand."""
+    """Return `count` keys of 32 bytes each: the blocks of HKDF-Expand."""
     blocks, block = list[bytes](), b""
     for number in range(1, count + 1):
         block = hmac.digest(extracted, block + told + bytes((number,)), _HASH)

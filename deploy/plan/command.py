@@ -196,7 +196,7 @@ def _save(made: Plan, output: Path | None) -> None:
 _made = options(
     bootstrap_option(), command_config(), click.argument("file", type=FILE, metavar="FILE")
 )
-"""The parameters of what is done with a plan."""
+"""The parameters of each command that takes a written plan."""
 _moving = options(
     _made,
     click.option(

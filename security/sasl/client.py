@@ -17,7 +17,7 @@ class Credentials:
     __slots__ = ("_password", "_scram", "mechanism", "name")
 
     def __init__(self, mechanism: str, name: str, password: str) -> None:
-        """`mechanism` is PLAIN or one of SCRAM."""
+        """`mechanism` is PLAIN or the name of a SCRAM mechanism."""
         self.mechanism = mechanism
         self.name = name
         self._password = password

@@ -1,7 +1,7 @@
-"""The error of a login that this end gives up."""
+"""The error of a login that a client gives up."""
 
 from ...runtime.errors import MinikafkaError
 
 
 class SaslError(MinikafkaError):
-    """The other end sent something that the mechanism does not allow."""
+    """The server refused the login, or sent something that the mechanism does not allow."""

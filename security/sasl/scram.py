@@ -18,7 +18,7 @@ from .replies import Accepted, Challenge, Refused, Reply
 
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16_384
-"""The bounds that a credential's iterations must be within, as in Kafka."""
+"""The most iterations of a credential, as in Kafka."""
 ITERATIONS_ASKED_MAX: Final = 100_000
 """The most iterations that a client does for a server, which take it up to 0.1 s."""
 SALT_BYTES: Final = 16
@@ -64,7 +64,7 @@ class ScramMechanism(Enum):
         return hashlib.new(self.hash_name, message).digest()
 
     def salted(self, password: str, salt: bytes, iterations: int) -> bytes:
-        """Return the salted password; 4096 iterations take about 1 ms (SHA-256) or 5 ms."""
+        """Return the salted password; 4096 iterations take 1 ms (SHA-256) to 5 ms (SHA-512)."""
         return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), salt, iterations)
 
 
@@ -261,7 +261,7 @@ def _unescaped(name: str) -> str:
 
 
 def _decoded(text: str) -> bytes | None:
-    """Return the bytes of a base64 text, or None if it is none."""
+    """Return the bytes of a base64 text, or None if it is no base64."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

@@ -20,7 +20,7 @@ from ..principal import Principal, user
 from .replies import Accepted, Challenge, Refused, ServerEnd
 
 BETWEEN_LOGINS_MS: Final = 1_000
-"""A login that begins anew sooner than this after the last one is refused."""
+"""The least milliseconds between two logins on a connection; an earlier one is refused."""
 
 
 class Offered(NamedTuple):
@@ -36,11 +36,11 @@ class Turn(Enum):
     """The ways to treat a request, by the state of the login."""
 
     PASS = auto()
-    """It is handled as on any other connection."""
+    """The request is handled as on any other connection."""
     LOGIN = auto()
-    """It is a step of the login: `on_handshake` or `on_token` takes it."""
+    """The request is a step of the login: `on_handshake` or `on_token` takes it."""
     ILLEGAL = auto()
-    """It is answered ILLEGAL_SASL_STATE, and the connection is closed."""
+    """The request is answered ILLEGAL_SASL_STATE, and the connection is closed."""
     CLOSE = auto()
     """The connection is closed without an answer."""
 

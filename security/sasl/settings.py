@@ -180,7 +180,10 @@ class _Own:
         return f"{self._prefix}{mechanism.lower()}.{JAAS}"
 
     def login(self, mechanism: str) -> JaasLogin | None:
-        """Return the parsed JAAS text of a mechanism, or None if there is none."""
+        """Return the parsed JAAS text of a mechanism, or None if there is none.
+
+        Raise ConfigError if it is malformed.
+        """
         key = self.jaas_key(mechanism)
         text = self._properties.get(key)
         return None if text is None else parse_jaas(key, text, mechanism)

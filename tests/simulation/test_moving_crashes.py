@@ -28,7 +28,7 @@ ENOUGH = 1 << 20
 
 
 class Moved(Tortured):
-    """Two directories, one log, many lives."""
+    """One log that moves to and fro between two directories, through crashes and starts."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -102,7 +102,7 @@ class Moved(Tortured):
         return False
 
     def kept(self, producers: ProducerState) -> list[Any]:
-        """Snapshots, which are read here, keep only the last sequence of each producer."""
+        """Return what is known of the producers; snapshots keep only the last sequence of each."""
         return [
             (producer_id, producer.epoch, producer.batches[-1].last_sequence)
             for producer_id, producer in producers

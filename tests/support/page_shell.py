@@ -36,7 +36,7 @@ def sections(page: str) -> list[tuple[str, list[str]]]:
 
 
 def commands(block: str) -> list[str]:
-    """Return the lines of a block, those joined that a backslash continues."""
+    """Return the lines of a block; one that ends in a backslash is joined with the next."""
     return [line for line in block.replace("\\\n", "").splitlines() if line]
 
 
