@@ -213,6 +213,6 @@ class FrameReader:
 
 
 def _stranger(size: int) -> str:
-    """Name the protocol whose first bytes were read as a size, if it is a well-known one."""
+    """Name the protocol whose first bytes were read as a size, for a message; "" if unknown."""
     who = _STRANGERS.get(_SIZE.pack(size)[:2])
     return "" if who is None else f": {who}"

@@ -79,7 +79,7 @@ class Setting:
         return {float: "DOUBLE", bool: "BOOLEAN", str: "STRING"}.get(self.type, "LIST")
 
     def parse(self, text: str, key: str | None = None) -> Any:
-        """Turn text into a checked value; ConfigError names `key`, or the setting's own key."""
+        """Turn text into a checked value. Raise ConfigError, which names `key` or the own key."""
         key = key or self.key
         text = text.strip()
         if not text and self.optional:

@@ -18,7 +18,7 @@ SPARE: Final = 16
 
 
 def descriptor_limit() -> int:
-    """Return how many descriptors the process may have open."""
+    """Return how many descriptors the process may have open, but at most ENOUGH."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return ENOUGH if soft == resource.RLIM_INFINITY else min(soft, ENOUGH)
 

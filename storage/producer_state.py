@@ -88,7 +88,10 @@ class Producer:
         return copied
 
     def duplicate_of(self, header: BatchHeader) -> ProducedBatch | None:
-        """Return the batch among the last five that this one repeats, or None."""
+        """Return the batch that this one repeats: one of the last five, or None.
+
+        A stand-in without offset is returned for one that is older than the snapshot's.
+        """
         if header.producer_epoch != self.epoch:
             return None
         first, last = header.base_sequence, header.last_sequence

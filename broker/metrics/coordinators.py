@@ -13,7 +13,7 @@ _OF_GROUPS: Final = "kafka_coordinator_group_groupmetadatamanager_"
 
 
 class CoordinatorMetrics:
-    """The collector of both coordinators; it counts only shards that are loaded."""
+    """Collects metrics of groups and transactions; only shards that are loaded count."""
 
     def __init__(self, edge: Edge) -> None:
         self._edge = edge

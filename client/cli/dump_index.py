@@ -30,7 +30,7 @@ _MAX_INT32 = 0x7FFF_FFFF
 
 
 def dump_index(path: Path, problems: Problems, *, print_entries: bool = True) -> Iterator[str]:
-    """Print an offset index and check it against its segment."""
+    """Yield the lines that print an offset index, and check it against its segment."""
     base_offset = int(path.name.split(".")[0])
     entries = list(_INDEX_ENTRY.iter_unpack(_whole(path, _INDEX_ENTRY.size)))
     if not entries:
@@ -50,7 +50,7 @@ def dump_index(path: Path, problems: Problems, *, print_entries: bool = True) ->
 
 
 def dump_time_index(path: Path, problems: Problems, *, print_entries: bool = True) -> Iterator[str]:
-    """Print a time index and check it against its segment."""
+    """Yield the lines that print a time index, and check it against its segment."""
     base_offset = int(path.name.split(".")[0])
     positions = _positions(path.with_suffix(".index"), base_offset)
     before = -1
@@ -74,7 +74,7 @@ def dump_time_index(path: Path, problems: Problems, *, print_entries: bool = Tru
 
 
 def check_index(path: Path, problems: Problems) -> Iterator[str]:
-    """Print whether an index is consistent in itself, without reading its segment."""
+    """Check an index in itself, without its segment; yield the line that says the result."""
     entry = _INDEX_ENTRY if path.suffix == ".index" else _TIME_ENTRY
     offset_field = 0 if path.suffix == ".index" else 1
     size = path.stat().st_size
@@ -93,7 +93,7 @@ def check_index(path: Path, problems: Problems) -> Iterator[str]:
 
 
 def dump_producer_snapshot(path: Path, problems: Problems) -> Iterator[str]:
-    """Print the producers of a snapshot with the last batch of each."""
+    """Yield the lines that print the producers of a snapshot, with the last batch of each."""
     data = path.read_bytes()
     why = _snapshot_damage(data)
     if why:
@@ -119,7 +119,7 @@ def dump_producer_snapshot(path: Path, problems: Problems) -> Iterator[str]:
 
 
 def dump_aborted_transactions(path: Path) -> Iterator[str]:
-    """Print the aborted transactions of a segment."""
+    """Yield the lines that print the aborted transactions of a segment."""
     for row in _ABORTED_ENTRY.iter_unpack(_whole(path, _ABORTED_ENTRY.size)):
         version, producer_id, first_offset, last_offset, last_stable_offset = row
         yield (
@@ -129,7 +129,10 @@ def dump_aborted_transactions(path: Path) -> Iterator[str]:
 
 
 def dump_checkpoint(path: Path, problems: Problems) -> Iterator[str]:
-    """Print a text checkpoint: version, count, then `epoch start` or `topic partition offset`."""
+    """Yield the lines of a text checkpoint.
+
+    They are its version, its count, then `epoch start` or `topic partition offset` of each entry.
+    """
     lines = path.read_text(errors="replace").splitlines()
     try:
         version, count = int(lines[0]), int(lines[1])

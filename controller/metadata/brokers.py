@@ -242,13 +242,16 @@ def _shut_down(
 
 
 def fence(cluster: Cluster, broker: BrokerRegistration) -> list[r.MetadataRecord]:
-    """Fence the broker: it leaves every ISR and lead, and gets no new replicas until unfenced."""
+    """Return the records that fence a broker.
+
+    It leaves every ISR and lead, and gets no new replicas until it is unfenced.
+    """
     change = r.BrokerChangeRecord(broker.broker_id, broker.broker_epoch, fenced=True)
     return [*without_broker(cluster, broker.broker_id), change]
 
 
 def unfence(cluster: Cluster, broker: BrokerRegistration) -> list[r.MetadataRecord]:
-    """Unfence the broker, and let it lead partitions that have no leader, if it may."""
+    """Return the records that unfence a broker, and let it lead partitions without a leader."""
     change = r.BrokerChangeRecord(
         broker.broker_id,
         broker.broker_epoch,

@@ -28,7 +28,10 @@ BALANCED_AT_ONCE = 1_000
 
 
 def elect_uncleanly(cluster: Cluster, names: Iterable[str]) -> list[PartitionChangeRecord]:
-    """Begin elections for every leaderless partition of topics that now allow unclean ones."""
+    """Return the records that begin elections in leaderless partitions of these topics.
+
+    The topics now allow unclean elections.
+    """
     return records_of(
         change_of(cluster, TopicIdPartition(topic.topic_id, index))
         for name in names

@@ -68,9 +68,10 @@ def _settled(state: PartitionState) -> tuple[int, ...]:
 
 
 def on_min_isr_changed(cluster: Cluster, names: Iterable[str]) -> list[PartitionChangeRecord]:
-    """Remove the eligible leaders of these topics, as min.insync.replicas has changed.
+    """Return the records that remove the eligible leaders of these topics.
 
-    In a partition without a leader they stay, because nothing is committed until one of them leads.
+    Their min.insync.replicas has changed. In a partition without a leader they stay, because
+    nothing is committed until one of them leads.
     """
     return [
         PartitionChangeRecord(topic.topic_id, index, elr=(), last_known_elr=())

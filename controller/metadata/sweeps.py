@@ -64,10 +64,10 @@ def records_of(changes: Iterator[PartitionChange]) -> list[PartitionChangeRecord
 def without_broker(
     cluster: Cluster, broker_id: int, *, unless_alone: bool = False
 ) -> list[PartitionChangeRecord]:
-    """Take the broker out of every ISR and lead, as it is fenced or in controlled shutdown.
+    """Return the records that take a broker out of every ISR and lead.
 
-    With `unless_alone`, the broker keeps leading a partition if no other active replica is in sync,
-    but one may soon be.
+    The broker is fenced or in controlled shutdown. With `unless_alone`, it keeps leading a
+    partition if no other active replica is in sync, but one may soon be.
     """
     living = Living(cluster.image, leaving=broker_id)
 
@@ -88,7 +88,7 @@ def without_broker(
 def restarted_uncleanly(
     cluster: Cluster, broker_id: int, lost_directories: tuple[bytes, ...]
 ) -> list[PartitionChangeRecord]:
-    """Change the partitions of a broker that starts anew and may have lost records.
+    """Return the changes of partitions for a broker that starts anew and may have lost records.
 
     The broker leaves every ISR and set of eligible leaders. `lost_directories` are the directories
     that it had before, if not all of them are back; else empty.
@@ -118,7 +118,7 @@ def restarted_uncleanly(
 
 
 def returned_cleanly(cluster: Cluster, broker_id: int) -> list[PartitionChangeRecord]:
-    """Change the partitions of a broker that starts anew with all its records.
+    """Return the changes of partitions for a broker that starts anew with all its records.
 
     The broker may still be in ISRs, if its absence was never noticed.
     """

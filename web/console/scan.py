@@ -193,7 +193,7 @@ class Newest:
             heappush(self._kept, (*when, kept))
 
     def rows(self) -> tuple[RecordRow, ...]:
-        """Show the records, the newest first."""
+        """Return the rows of the records, the newest first."""
         newest_first = sorted(self._kept, key=lambda one: (-one[0], -one[1], -one[2]))
         return tuple(
             kept if isinstance(kept, RecordRow) else row_of(kept, self._form)

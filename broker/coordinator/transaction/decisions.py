@@ -205,7 +205,7 @@ def add_partitions(present: Transaction | None, asked: AddPartitions, now: Now) 
 def verify_partitions(
     present: Transaction | None, asked: AddPartitions
 ) -> dict[TopicPartition, ErrorCode]:
-    """Check that partitions are in the open transaction; TRANSACTION_ABORTABLE for others."""
+    """Return each partition's error; ErrorCode.NONE if it is in the open transaction."""
     error = _misuse(present, asked)
     if error or present is None:
         return dict.fromkeys(asked.partitions, error)

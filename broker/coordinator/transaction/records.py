@@ -23,7 +23,7 @@ PLAIN, TAGGED = 0, 1
 def encode(transaction: Transaction, level: int) -> tuple[bytes, bytes | None]:
     """Return the key and value of a transaction's record.
 
-    With level 0 the record has no tagged fields unless it needs them.
+    With level 0 of transaction.version the record has no tagged fields unless it needs them.
     """
     value = TransactionLogValue(
         producer_id=transaction.producer_id,

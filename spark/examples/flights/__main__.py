@@ -221,7 +221,10 @@ def verified(text: str) -> list[str]:
 
 
 def check_kill(kill: LeaderKill) -> list[str]:
-    """Check that the kill hit a leader under load, with work acknowledged before and after."""
+    """Check that the kill hit a leader under load, with work acknowledged before and after.
+
+    Return the problems, or [].
+    """
     return kill.problems() or verified(
         f"broker {kill.killed_broker} was killed as leader of {kill.topic}-{kill.partition}; "
         f"leader epoch {kill.epoch_before} -> {kill.epoch_after}; micro-batches before and after: "

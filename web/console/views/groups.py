@@ -144,7 +144,7 @@ class GroupView:
 
 
 def group_of(group: GroupDescription | GroupListing, lags: Lags) -> GroupView:
-    """Show a group; its partitions with the largest lag come first."""
+    """Return the view of a group; its partitions with the largest lag come first."""
     unknown = ""
     if isinstance(group, GroupListing):
         unknown = (

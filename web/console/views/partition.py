@@ -131,7 +131,7 @@ def partition_of(
     offsets: Offsets | None,
     seen: Mapping[int, int] | None = None,
 ) -> PartitionView:
-    """Show a partition from its replicas' reports, or from its leader's offsets if there are none.
+    """Return the view of a partition, made of its replicas' reports or its leader's offsets.
 
     `seen` has log ends that were seen before: a replica that is silent now is drawn there.
     """

@@ -56,7 +56,7 @@ Record = ConsumerRecord[bytes, bytes]
 
 
 def row_of(record: Record, form: str) -> RecordRow:
-    """Show a record, with its value decoded in this form."""
+    """Return the row of a record, with its value decoded in this form."""
     return RecordRow(
         record.topic,
         record.partition,

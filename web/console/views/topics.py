@@ -121,7 +121,7 @@ def topic_of(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> TopicView:
-    """Show a topic; `moving` are the partitions that are being reassigned."""
+    """Return the view of a topic; `moving` are the partitions that are being reassigned."""
     rows = []
     for one in topic.partitions[:MOST_PARTITIONS]:
         where = TopicPartition(topic.name, one.partition)

@@ -94,7 +94,7 @@ def transactions_of(
     pins: tuple[Pin, ...],
     now_ms: int,
 ) -> TransactionsView:
-    """Show the transactional ids of a page, and the partitions whose readers are held back."""
+    """Return the view of a page of transactional ids, and of partitions that hold readers back."""
 
     def row(one: TransactionListing) -> TransactionRow:
         found = described.get(one.transactional_id)
