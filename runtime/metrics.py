@@ -13,7 +13,7 @@ from itertools import accumulate, chain, islice
 from typing import Final
 
 SLICE_US: Final = 2_000
-"""Microseconds after which the caller may do other work."""
+"""Microseconds of one slice, after which the caller may do other work."""
 LINES_PER_SLICE: Final = 2_000
 """The most lines of a slice; a connection that is slow to read holds one slice in memory."""
 LINES_AT_ONCE: Final = 250

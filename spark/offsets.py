@@ -47,7 +47,7 @@ def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def from_json(offsets: object) -> Offsets:
-    """Read offsets that `to_json` or the JVM connector wrote; ForeignOffsets for others."""
+    """Read offsets that `to_json` or the JVM connector wrote. Raise ForeignOffsets for others."""
     if isinstance(offsets, Mapping) and all(
         isinstance(by, Mapping) and all(map(_is_offset, by.items())) for by in offsets.values()
     ):

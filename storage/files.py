@@ -166,7 +166,7 @@ class Files:
         """Write all buffers, `size` bytes together, at `position`.
 
         This is one system call per MAX_BUFFERS buffers, unless a write is short and must be
-        resumed.
+        resumed. Raise LogDirectoryFailed if the disk fails.
         """
         if self.failure is not None:
             raise self.failure

@@ -113,7 +113,10 @@ def _broker_rows(edge: Edge, *, is_default: bool) -> Iterator[tuple[Setting, str
 
 
 def _subscription_rows(edge: Edge, name: str) -> Iterator[tuple[Setting, str, list[Layer]]]:
-    """Yield the settings of a subscription; a missing one has the defaults, as in Kafka."""
+    """Yield the settings of a subscription; a missing one has the defaults, as in Kafka.
+
+    Raise ApiError INVALID_REQUEST if it has no name.
+    """
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "a subscription to clients' metrics has a name")
     config = edge.image.configs.get((ResourceType.CLIENT_METRICS, name), {})

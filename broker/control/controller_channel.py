@@ -222,7 +222,10 @@ class ControllerChannel:
         return answer.first_id, answer.count
 
     async def _call_until(self, deadline_ms: int, request: Request[A]) -> A:
-        """Send an idempotent request again and again until it is answered or its time is up."""
+        """Send an idempotent request again and again until it is answered or its time is up.
+
+        Raise ApiError as `call` does, and NOT_CONTROLLER if the controller was replaced.
+        """
         failures = 0
         while True:
             left_ms = max(1, deadline_ms - self._runtime.monotonic_ms())

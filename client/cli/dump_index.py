@@ -132,6 +132,7 @@ def dump_checkpoint(path: Path, problems: Problems) -> Iterator[str]:
     """Yield the lines of a text checkpoint.
 
     They are its version, its count, then `epoch start` or `topic partition offset` of each entry.
+    Raise ValueError if the count or the checksum is wrong.
     """
     lines = path.read_text(errors="replace").splitlines()
     try:

@@ -397,7 +397,10 @@ def _misplaced(frame: memoryview, due: int) -> str:
 
 
 def body_position(cls: type, version: int, frame: memoryview) -> int:
-    """Return where the body of a response begins: after correlation id and header tags."""
+    """Return where the body of a response begins: after correlation id and header tags.
+
+    Raise RemoteProtocolError if the header is malformed.
+    """
     if not codec.is_flexible(cls, version) or shape_of(cls).api_key == ApiKey.API_VERSIONS:
         return 4
     try:

@@ -240,7 +240,10 @@ class ControlConnection:
             self._calls.pop(correlation_id, None)
 
     async def _seal_with(self, keys: ControlKeys, timeout_ms: int) -> None:
-        """Agree on a seal, or go on without one if the peer has no key and none is required."""
+        """Agree on a seal, or go on without one if the peer has no key and none is required.
+
+        Raise ApiError: CLUSTER_AUTHORIZATION_FAILED if the peer has no key that is accepted.
+        """
         offering = keys.offering()
         try:
             accepted = await self.call(offering.offer, timeout_ms=timeout_ms)

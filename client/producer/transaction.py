@@ -167,7 +167,10 @@ class Transaction:
         self.is_implicit = is_implicit
 
     def begin(self) -> None:
-        """Open a transaction; the coordinator learns of it by the first partition or offsets."""
+        """Open a transaction; the coordinator learns of it by the first partition or offsets.
+
+        Raise TransactionMisuse if another is open, or the error that ended the producer.
+        """
         if self.phase is not Phase.READY:
             raise self.error or TransactionMisuse(
                 f"the producer {self.phase.value}: end that transaction first"

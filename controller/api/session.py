@@ -104,7 +104,10 @@ class Session:
         task.add_done_callback(self._tasks.pop)
 
     def _begin(self, correlation_id: int, message: Any) -> None:
-        """Answer a frame of the handshake."""
+        """Answer a frame of the handshake.
+
+        Raise RemoteProtocolError if it is none.
+        """
         if isinstance(message, SealOffer) and not self._has_offered:
             self._has_offered = True  # Once, because each offer costs a look at the key file.
             self._seal(correlation_id, message)

@@ -255,7 +255,7 @@ class PartitionChange:
         return self.rules.unclean_allowed or self.election is Election.UNCLEAN
 
     def _directories(self, leader: int, quorum: Quorum) -> tuple[bytes, ...]:
-        """Return the directories of the last good copy if its broker is back without them."""
+        """Return the lost directories that held the last good copy; none once somebody leads."""
         if leader != NO_LEADER:
             return ()
         holders = quorum.isr or quorum.elr or quorum.last_known

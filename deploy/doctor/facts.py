@@ -135,7 +135,7 @@ class StuckGroup(NamedTuple):
     partition: TopicPartition | None = None
     """The first partition in which it lags; None if it is in a rebalance."""
     offset: int = -1
-    """The committed offset there."""
+    """The offset that the group has committed in that partition."""
     partition_count: int = 0
     """The partitions in which it lags and has committed nothing between the looks."""
 

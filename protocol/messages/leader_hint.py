@@ -5,7 +5,7 @@ from ..schema import Int32, String, field, nested
 
 @nested
 class LeaderIdAndEpoch:
-    """The leader that this broker knows of."""
+    """The leader of a partition and its epoch, as the answering broker knows them."""
 
     leader_id: Int32 = field(default=-1)
     """The leader's id; -1 if there is none."""

@@ -172,7 +172,7 @@ async def _produce(link: Link, given: Given) -> str:
 
 
 def resource_of(text: str) -> ConfigResource:
-    """Read `topic:NAME`, `broker:ID` or `broker:`; BadField for anything else."""
+    """Read `topic:NAME`, `broker:ID` or `broker:`. Raise BadField for anything else."""
     kind, _, name = text.partition(":")
     if kind == "topic" and name:
         return ConfigResource.topic(name)

@@ -95,7 +95,7 @@ def brokers_of(sight: Sight, log_dirs: LogDirs) -> tuple[BrokerRow, ...]:
 
 
 def broker_of(sight: Sight, node_id: int, log_dirs: LogDirs) -> BrokerView | None:
-    """Show one broker; None if there is no such broker."""
+    """Return the view of one broker; None if there is no such broker."""
     rows = {row.node_id: row for row in brokers_of(sight, log_dirs)}
     if node_id not in rows:
         return None
