@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from ..protocol.control.messages import Endpoint
 from ..protocol.control.quorum_messages import VoterKey
 from ..protocol.types import uuid_from_text
-from ..runtime.config import INT32_MAX, MiB, check_keys, config_table, from_mapping, setting
+from ..runtime.config import (
+    INT32_MAX,
+    PORT_MAX,
+    MiB,
+    check_keys,
+    config_table,
+    from_mapping,
+    setting,
+)
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from ..runtime.metrics_config import metrics_address, metrics_listener
@@ -214,7 +222,7 @@ def listener_of(config: ControllerConfig) -> Endpoint:
         if separator and name not in config.controller_listener_names:
             continue
         host, colon, port = address.rpartition(":")
-        if not (separator and colon and port.isdecimal() and int(port) <= 65535):
+        if not (separator and colon and port.isdecimal() and int(port) <= PORT_MAX):
             raise ConfigError("listeners", text, "must be NAME://host:port")
         return Endpoint(name, host.strip("[]"), int(port))
     names = ",".join(config.controller_listener_names)

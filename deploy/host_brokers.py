@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ..runtime.config import PORT_MAX
 from ..runtime.errors import ConfigError
 from .daemons import Daemon, DaemonFailed, Daemons, Exited, NotReadyInTime
 from .local_cluster import PROGRAMS
 
 LISTENERS: Final = ("listeners", "advertised.listeners")
-PORT_MAX: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
-from ..runtime.config import parse_properties
+from ..runtime.config import PORT_MAX, parse_properties
 from ..runtime.errors import ConfigError
 from . import control_key
 
@@ -99,7 +99,7 @@ class Layout:
         nodes = brokers + controllers
         count = 2 * nodes if metrics else nodes
         ports = free_ports(count) if port == 0 else list(range(port, port + count))
-        if ports[-1] > 65_535:
+        if ports[-1] > PORT_MAX:
             raise ConfigError("port", str(port), f"{nodes} nodes need ports up to {ports[-1]}")
 
         def node(role: Role, node_id: int, place: int) -> Node:

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import click
 
+from ..runtime.config import PORT_MAX
 from .console_process import ConsoleProcess
 from .daemons import NotReadyInTime
 from .foreground import count, run, say, supervise
@@ -33,7 +34,7 @@ CONTROLLER_COUNTS = (1, 3, 5)
 )
 @click.option(
     "--port",
-    type=click.IntRange(0, 65_535),
+    type=click.IntRange(0, PORT_MAX),
     help="Port of the first broker. The other daemons, then the metrics listeners, use "
     "the ports after it; 0 picks free ports. [default: 9092, or those in DIR]",
 )
@@ -48,7 +49,7 @@ CONTROLLER_COUNTS = (1, 3, 5)
     "console_port",
     is_flag=False,
     flag_value=CONSOLE_PORT,
-    type=click.IntRange(0, 65_535),
+    type=click.IntRange(0, PORT_MAX),
     metavar="[PORT]",
     help=f"Show the cluster in the browser, at this port; {CONSOLE_PORT} if none is named, "
     "0 picks a free one.",

@@ -23,6 +23,7 @@ from .spelling import did_you_mean
 C = TypeVar("C")
 INT32_MAX = 2**31 - 1
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+PORT_MAX = 65_535
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 
 PLUGIN_PREFIXES = (

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from .config import setting
+from .config import PORT_MAX, setting
 from .errors import ConfigError
 
 KEY: Final = "metrics.listener"
@@ -26,6 +26,6 @@ def metrics_address(text: str | None) -> tuple[str, int] | None:
     if text is None:
         return None
     host, _, port = text.rpartition(":")
-    if not (host and port.isascii() and port.isdigit() and int(port) <= 65_535):
+    if not (host and port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
         raise ConfigError(KEY, text, "must be host:port, as in 127.0.0.1:9404")
     return host.strip("[]"), int(port)

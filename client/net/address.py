@@ -5,6 +5,7 @@ Pure. Never resolves a name.
 
 from typing import NamedTuple
 
+from ...runtime.config import PORT_MAX
 from ...runtime.errors import ConfigError
 
 
@@ -22,6 +23,6 @@ class Address(NamedTuple):
         """Parse host:port or [v6]:port; raise ConfigError for anything else."""
         host, colon, port = server.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
-        if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        if not colon or not host or not port.isdecimal() or not 0 < int(port) <= PORT_MAX:
             raise ConfigError("bootstrap.servers", server, "must be host:port")
         return cls(host, int(port))

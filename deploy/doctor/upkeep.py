@@ -5,6 +5,7 @@ from typing import Final
 
 from ...client.admin.cluster_types import MetadataQuorum, QuorumReplica
 from ...client.partitions import name_of
+from ...client.quantities import size
 from .facts import Broker, Examined, StuckGroup
 from .findings import Finding, Severity
 
@@ -51,7 +52,7 @@ def _disks(broker: Broker) -> Iterator[Finding]:
                     "disk-full",
                     Severity.ERROR if free < FREE_LEAST else Severity.WARNING,
                     where,
-                    f"{free:.1%} of the volume is free ({one.usable_bytes >> 20} MiB)",
+                    f"{free:.1%} of the volume is free ({size(one.usable_bytes)})",
                     "Lower retention.ms or retention.bytes of large topics, or move replicas away.",
                     ("plan balance",),
                 )

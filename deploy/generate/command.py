@@ -7,23 +7,20 @@ no cluster.
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 import click
 
+from ...client.cli.common import options
+from ...runtime.config import PORT_MAX
 from ...runtime.errors import ConfigError
 from ...runtime.version import VERSION
 
 RUNBOOK_URL: Final = "https://minikafka.example/docs/monitoring.md"
 OPERATIONS_URL: Final = "https://minikafka.example/docs/operations.md"
-_JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
-_DURATION: Final = re.compile(r"[1-9]\d{0,4}(ms|s|m|h|d)", re.ASCII)
-_PATH: Final = re.compile(r"/[A-Za-z0-9._/-]{1,200}")
-_USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
-_IMAGE: Final = re.compile(r"[a-z0-9][a-z0-9._:/-]{0,200}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
-_QUANTITY: Final = re.compile(r"[1-9]\d{0,8}(?:Mi|Gi|Ti|M|G|T)", re.ASCII)
-PORT_MAX: Final = 65_535
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+Callback = Callable[[click.Context, click.Parameter, str], str]
 
 
 @click.group("generate")
@@ -42,16 +39,36 @@ def generate() -> None:
     """
 
 
-def _job(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    if not _JOB.fullmatch(value):
-        raise click.BadParameter("must be letters, digits and . _ : -, 100 at most")
-    return value
+def _matching(pattern: str, why: str) -> Callback:
+    """Return a callback that refuses a value unless all of it matches."""
+    compiled = re.compile(pattern, re.ASCII)
+
+    def check(context: click.Context, parameter: click.Parameter, value: str) -> str:
+        if not compiled.fullmatch(value):
+            raise click.BadParameter(why)
+        return value
+
+    return check
 
 
-def _duration(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    if not _DURATION.fullmatch(value):
-        raise click.BadParameter("must be a number with ms, s, m, h or d, as in 15s")
-    return value
+_job = _matching(
+    r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}", "must be letters, digits and . _ : -, 100 at most"
+)
+_duration = _matching(
+    r"[1-9]\d{0,4}(ms|s|m|h|d)", "must be a number with ms, s, m, h or d, as in 15s"
+)
+_path = _matching(
+    r"(?!.*\.\.)/[A-Za-z0-9._/-]{1,200}",
+    "must be an absolute path of letters, digits and . _ - / without ..",
+)
+_user = _matching(
+    r"[a-z_][a-z0-9_-]{0,31}", "must be a user's name: small letters, digits, _ and -"
+)
+_image = _matching(
+    r"[a-z0-9][a-z0-9._:/-]{0,200}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}",
+    "must be NAME:TAG, as in registry.example/minikafka:0.2.0",
+)
+_quantity = _matching(r"[1-9]\d{0,8}(?:Mi|Gi|Ti|M|G|T)", "must be a size as in 20Gi")
 
 
 def _topics(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
@@ -75,10 +92,13 @@ _output = click.option(
 )
 
 
-def _job_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    text = "The name of the cluster among those that Prometheus scrapes."
-    option = click.option("--job", default="minikafka", show_default=True, callback=_job, help=text)
-    return option(command)
+_job_option = click.option(
+    "--job",
+    default="minikafka",
+    show_default=True,
+    callback=_job,
+    help="The name of the cluster among those that Prometheus scrapes.",
+)
 
 
 @generate.command()
@@ -194,31 +214,6 @@ def grafana(output: Path | None) -> None:
     _write(dashboard(), output)
 
 
-def _path(context: click.Context, parameter: click.Parameter, value: str) -> PurePosixPath:
-    if not _PATH.fullmatch(value) or ".." in value:
-        why = "must be an absolute path of letters, digits and . _ - / without .."
-        raise click.BadParameter(why)
-    return PurePosixPath(value)
-
-
-def _user(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    if not _USER.fullmatch(value):
-        raise click.BadParameter("must be a user's name: small letters, digits, _ and -")
-    return value
-
-
-def _image(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    if not _IMAGE.fullmatch(value):
-        raise click.BadParameter("must be NAME:TAG, as in registry.example/minikafka:0.2.0")
-    return value
-
-
-def _quantity(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    if not _QUANTITY.fullmatch(value):
-        raise click.BadParameter("must be a size as in 20Gi")
-    return value
-
-
 @generate.command()
 @click.option(
     "--output",
@@ -289,16 +284,16 @@ _directory = click.option(
 )
 @click.option(
     "--metrics-port",
-    type=click.IntRange(1, 65_535),
+    type=click.IntRange(1, PORT_MAX),
     help="Serve metrics at this port of the host, other daemons at those after it.",
 )
 @_directory
 def systemd(
     controllers: str,
     brokers: str,
-    prefix: PurePosixPath,
-    config_dir: PurePosixPath,
-    data_dir: PurePosixPath,
+    prefix: str,
+    config_dir: str,
+    data_dir: str,
     user: str,
     metrics_port: int | None,
     output: Path,
@@ -317,28 +312,31 @@ def systemd(
     from .hosts import parse_members
     from .systemd import Installation, files
 
-    members = parse_members(controllers, brokers, data_dir, metrics_port)
-    there = Installation(prefix, config_dir, data_dir, user, OPERATIONS_URL)
+    data = PurePosixPath(data_dir)
+    members = parse_members(controllers, brokers, data, metrics_port)
+    there = Installation(
+        PurePosixPath(prefix), PurePosixPath(config_dir), data, user, OPERATIONS_URL
+    )
     key = key_text(sorted(output.glob(f"*/{NAME}")))
     _write_all(files(members, there, key), output)
 
 
-_size = {
-    "brokers": click.option(
+_sized = options(
+    click.option(
         "--brokers",
         type=click.IntRange(1, 999),
         default=3,
         show_default=True,
         help="Number of brokers.",
     ),
-    "controllers": click.option(
+    click.option(
         "--controllers",
         type=click.Choice(("1", "3", "5")),
         default="3",
         show_default=True,
         help="Number of controllers: a majority must live.",
     ),
-    "image": click.option(
+    click.option(
         "--image",
         default=f"minikafka:{VERSION}",
         show_default=True,
@@ -346,20 +344,14 @@ _size = {
         metavar="NAME:TAG",
         help="The image of the daemons.",
     ),
-}
-
-
-def _sized(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_size.values()):
-        command = option(command)
-    return command
+)
 
 
 @generate.command()
 @_sized
 @click.option(
     "--port",
-    type=click.IntRange(1024, 65_535),
+    type=click.IntRange(1024, PORT_MAX),
     default=9092,
     show_default=True,
     help="The port of the first broker on this machine, the others at those after it.",

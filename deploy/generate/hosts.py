@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 from typing import Final, Literal
 
 from ...client.net.address import Address
+from ...runtime.config import PORT_MAX
 from ...runtime.errors import ConfigError
 
 NODE_ID_MAX: Final = 0x7FFFFFFF
-PORT_MAX: Final = 65_535
 QUORUMS: Final = (1, 3, 5)
 _MEMBER: Final = re.compile(r"(\d{1,10})=(\S+)", re.ASCII)
 _HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:]{2,39}")
@@ -107,7 +107,7 @@ def _parse(role: Role, text: str) -> Iterator[Member]:
         try:
             address = Address.parse(server)
         except ConfigError as error:
-            raise ConfigError(key, item, "must have a port from 1 to 65535") from error
+            raise ConfigError(key, item, f"must have a port from 1 to {PORT_MAX}") from error
         if not _HOST.fullmatch(address.host):
             raise ConfigError(key, item, "names no host: letters, digits, dots and dashes are")
         yield Member(role, int(match[1]), address)

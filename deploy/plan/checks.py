@@ -20,10 +20,10 @@ class Cost:
     into: Mapping[int, int]
     out_of: Mapping[int, int]
 
-    def seconds(self, bytes_per_second: int) -> float:
+    def least_ms(self, bytes_per_second: int) -> int:
         """Return the least time that the copies take if each broker is throttled to this rate."""
         most = max((*self.into.values(), *self.out_of.values()), default=0)
-        return most / bytes_per_second
+        return most * 1000 // bytes_per_second
 
 
 def cost_of(cluster: Cluster, changes: Placement) -> Cost:

@@ -5,31 +5,13 @@ from typing import Final
 
 from ...client.cli.common import table
 from ...client.partitions import name_of
+from ...client.quantities import duration, size
 from .checks import Cost
 from .cluster import Cluster, Draft
 from .plan_file import Plan
 
 MOST_ROWS: Final = 40
 """The most partitions that are listed; the file has all of them."""
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-
-
-def size(count: int) -> str:
-    """Write a number of bytes with a unit, as in `1.5 MiB`."""
-    value, unit = float(count), 0
-    while value >= 1024 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{value:.1f} {_UNITS[unit]}" if unit else f"{count} B"
-
-
-def span(seconds: float) -> str:
-    """Write a time, as in `3 h 20 min`."""
-    whole = max(1, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def report(
@@ -84,7 +66,8 @@ def _price(plan: Plan, cost: Cost, throttle: int | None) -> Iterator[str]:
         f"most {size(most)} to one broker ({broker})."
     )
     if throttle is not None:
-        line += f" At {size(throttle)} a second that takes at least {span(cost.seconds(throttle))}."
+        least_ms = cost.least_ms(throttle)
+        line += f" At {size(throttle)} a second that takes at least {duration(least_ms)}."
     yield line
 
 

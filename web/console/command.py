@@ -15,6 +15,7 @@ from ...client.cli.common import (
     command_property,
     run,
 )
+from ...runtime.config import PORT_MAX
 
 DEFAULT_PORT = 8090
 MISSING = "the console needs its extra: pip install 'minikafka[console]' ({error})"
@@ -27,7 +28,7 @@ MISSING = "the console needs its extra: pip install 'minikafka[console]' ({error
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65_535),
+    type=click.IntRange(0, PORT_MAX),
     default=DEFAULT_PORT,
     show_default=True,
     help="Port to listen on; 0 picks a free one.",

@@ -39,7 +39,7 @@ def test_a_broker_is_drained_and_filled_again(bootstrap: str, tmp_path: Path) ->
     assert lines[0] == "Plan: drain brokers 3"
     assert any(line.startswith("3 - ") and line.endswith(" 0 0 0 B") for line in lines)
     assert "are copied, at most" in lines[-1]
-    assert "At 9.5 MiB a second that takes at least 1 s." in lines[-1]
+    assert "At 9.5 MiB a second that takes at least " in lines[-1]
     assert f"Written to {file}" in seen.stderr
     assert {1, 2} >= {
         id for one in json.loads(file.read_text())["partitions"] for id in one["replicas"]

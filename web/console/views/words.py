@@ -3,19 +3,13 @@
 A dash stands for an unknown value.
 """
 
-import math
 import re
 from datetime import UTC, datetime
 from typing import Final
 
+from ....client import quantities
+
 UNKNOWN: Final = "\u2013"
-_KIB: Final = 1024
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_SPANS: Final = (
-    (86_400_000, "d", 3_600_000, "h"),
-    (3_600_000, "h", 60_000, "min"),
-    (60_000, "min", 1000, "s"),
-)
 _INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
@@ -29,23 +23,12 @@ def number(value: int | None) -> str:
 
 def size(value: int | None) -> str:
     """Write a number of bytes with a unit: 1.5 MiB."""
-    if value is None:
-        return UNKNOWN
-    power = min(int(math.log(max(value, 1), _KIB)), len(_UNITS) - 1)
-    return f"{value} B" if power == 0 else f"{value / _KIB**power:.1f} {_UNITS[power]}"
+    return UNKNOWN if value is None else quantities.size(value)
 
 
 def duration(ms: int | None) -> str:
     """Write a time span: 250 ms, 4.2 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
-    if ms is None:
-        return UNKNOWN
-    if ms < 1000:
-        return f"{ms} ms"
-    for length, unit, inner_length, inner in _SPANS:
-        if ms >= length:
-            rest = ms % length // inner_length
-            return f"{ms // length} {unit}" + (f" {rest} {inner}" if rest else "")
-    return f"{ms / 1000:.1f} s"
+    return UNKNOWN if ms is None else quantities.duration(ms)
 
 
 def moment(ms: int | None) -> str:
