@@ -101,7 +101,8 @@ def _of_the_cluster(here: str) -> Iterator[Alert]:
         "1m",
         "{{ $value }} controllers of {{ $labels.job }} are active, in place of 1",
         "Without an active controller no leader is elected, no topic is made, and brokers stop"
-        " serving when their leases end. Two for long are two clusters under one name.",
+        " serving when their leases end. Two for long are two clusters under one name, or one that"
+        " is cut off and does not know of its successor.",
     )
     yield Alert(
         "UncleanElection",

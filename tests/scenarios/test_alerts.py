@@ -39,10 +39,16 @@ def play(tmp_path: Path) -> Callable[..., None]:
     promtool = PROMTOOL
 
     def play(
-        story: Story, *, controllers: int = 1, broker: Mapping[str, str] | None = None
+        story: Story,
+        *,
+        controllers: int = 1,
+        broker: Mapping[str, str] | None = None,
+        controller: Mapping[str, str] | None = None,
     ) -> None:
         stage = Stage(
-            controllers=controllers, broker={**METRICS, **(broker or {})}, controller=METRICS
+            controllers=controllers,
+            broker={**METRICS, **(broker or {})},
+            controller={**METRICS, **(controller or {})},
         )
 
         async def whole(stage: Stage) -> Scraper:
@@ -124,6 +130,27 @@ def test_no_majority_of_controllers(play: Callable[..., None]) -> None:
         scraper.expect()
 
     play(story, controllers=3)
+
+
+def test_a_deposed_controller_that_does_not_notice(play: Callable[..., None]) -> None:
+    async def story(stage: Stage, scraper: Scraper) -> None:
+        await scraper.minutes(1)
+        deposed = stage.active_name()
+        assert deposed is not None
+        write_on(stage)
+        stage.isolate(deposed)
+        await scraper.minutes(8)
+        scraper.expect()
+        await scraper.minutes(2)
+        assert stage.controller(deposed).is_active
+        scraper.expect("AbnormalControllerState")
+        await scraper.minutes(3)
+        assert not stage.controller(deposed).is_active
+        scraper.expect()
+        stage.heal()
+
+    # The others elect after this time, and the deposed controller resigns after 1.5 times as long.
+    play(story, controllers=3, controller={"controller.quorum.fetch.timeout.ms": "480000"})
 
 
 def test_no_controller_at_all(play: Callable[..., None]) -> None:
