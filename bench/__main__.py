@@ -28,6 +28,7 @@ from . import (
     false_failovers,
     flush,
     groups,
+    host,
     latency,
     memory,
     metrics,
@@ -312,6 +313,17 @@ def run_spark(results: dict[str, Any]) -> None:
         say(line)
 
 
+def run_host(results: dict[str, Any]) -> None:
+    """Measure the brokers of all cores beside one."""
+    rows = results["host"] = []
+    for taken in host.measure():
+        rows.append(taken._asdict())
+        say(
+            f"{taken.case:<40} one {taken.one:>9,.0f} req/s, {taken.brokers} brokers "
+            f"{taken.all:>9,.0f}: {taken.ratio:.2f}"
+        )
+
+
 def run_console(results: dict[str, Any]) -> None:
     """Measure the console's pages, and what it asks of brokers."""
     found = console.measure()
@@ -344,6 +356,7 @@ SECTIONS: dict[str, Section] = {
     "false_failovers": run_false_failovers,
     "spark": run_spark,
     "console": run_console,
+    "host": run_host,
 }
 
 

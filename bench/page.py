@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import clients, console, failover_page, groups, metrics, seal, spark
+from . import clients, console, failover_page, groups, host, metrics, seal, spark
 
 ABOUT_A_RUN = ("machine", "at", "versions", "stream_seconds", "floor")
 """What a results file holds besides its sections."""
@@ -321,6 +321,7 @@ def _rest(results: dict[str, Any]) -> list[str]:
         *console.section(results),
         *metrics.section(results),
         *seal.section(results),
+        *host.section(results),
     ]
 
 
