@@ -3,6 +3,7 @@
 Kafka renamed options in 4.2 (KIP-1147) and keeps the old names until 5.0: both are taken.
 """
 
+import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
@@ -155,27 +156,31 @@ def split_properties(texts: Iterable[str], option: str) -> dict[str, str]:
 def run(main: Coroutine[Any, Any, int]) -> None:
     """Run a command on its own loop, and exit with its result as the exit code.
 
-    SIGTERM ends it as Ctrl-C does, with exit code 130.
+    SIGTERM ends it as Ctrl-C does, with exit code 130, also in a shell's background, where SIGINT
+    is ignored: `main` is cancelled, and closes what it has opened.
     """
 
-    def interrupt(number: int, frame: object) -> None:
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-            # Started in a shell's background: SIGINT is ignored there, but SIGTERM is not.
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.raise_signal(signal.SIGINT)
+    async def until_terminated() -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        # Raised wherever the loop is, an exception would break what it interrupts.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await main
 
+    running = until_terminated()
     try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         import logging
 
         import uvloop
 
-        signal.signal(signal.SIGTERM, interrupt)
         logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-        code = uvloop.run(main)
-    except KeyboardInterrupt:
+        code = uvloop.run(running)
+    except (KeyboardInterrupt, asyncio.CancelledError):
         code = INTERRUPTED
     finally:
         # An interrupt may come before `main` has begun; close it, or Python would warn of it.
+        running.close()
         main.close()
     sys.stdout.flush()
     raise click.exceptions.Exit(code)
