@@ -59,7 +59,8 @@ mutants: $(STAMP) ## planted bugs that the simulator or a test must catch, or PA
 compat: $(STAMP) ## foreign clients against real brokers, and the page of what they asked and got
 	$(BIN)/python -m tests.compat.page
 
-chaos: $(STAMP) ## real processes under real faults, as root: kills, partitions, power loss, ...
+chaos: $(STAMP) ## real processes under real faults, as root; and a drill on hosts of their own
+	$(BIN)/python -m tests.chaos.drill
 	$(BIN)/python -m tests.chaos
 
 codec: $(STAMP) ## the C of the compiled record codec, from its Cython source, and build it

@@ -26,13 +26,14 @@ def run(*command: str) -> None:
 class Network:
     """Hosts by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = PREFIX) -> None:
         """Make the bridge; /run/netns becomes this mount namespace's own."""
+        self._prefix = prefix
         Path("/run/netns").mkdir(exist_ok=True)
         run("mount", "-t", "tmpfs", "none", "/run/netns")
         run("ip", "link", "set", "lo", "up")
         run("ip", "link", "add", "br0", "address", self._hardware(254), "type", "bridge")
-        run("ip", "addr", "add", f"{PREFIX}254/24", "dev", "br0")
+        run("ip", "addr", "add", f"{self._prefix}254/24", "dev", "br0")
         run("ip", "link", "set", "br0", "up")
         self._numbers = dict(_NUMBERS)
         self._cuts: dict[tuple[str, str], None] = {}
@@ -45,7 +46,7 @@ class Network:
 
     def address(self, name: str) -> str:
         """The host's IPv4 address."""
-        return f"{PREFIX}{self._numbers[name]}"
+        return f"{self._prefix}{self._numbers[name]}"
 
     def add(self, name: str) -> None:
         """Make a host, known to all others."""
@@ -54,7 +55,7 @@ class Network:
         peer = ("peer", "name", "eth0", "netns", name, "address", self._hardware(number))
         run("ip", "link", "add", f"v{number}", "type", "veth", *peer)
         run("ip", "link", "set", f"v{number}", "master", "br0", "up")
-        run("ip", "-n", name, "addr", "add", f"{PREFIX}{number}/24", "dev", "eth0")
+        run("ip", "-n", name, "addr", "add", f"{self._prefix}{number}/24", "dev", "eth0")
         run("ip", "-n", name, "link", "set", "eth0", "up")
         run("ip", "-n", name, "link", "set", "lo", "up")
         others = list(self._numbers)

@@ -8,6 +8,7 @@ import pytest
 
 from minikafka import Admin, Producer
 
+from ..chaos.drill import CHAPTERS as ON_HOSTS
 from ..support.cluster import free_ports, wait_until
 from ..support.page_shell import PageShell, commands, sections
 
@@ -26,9 +27,11 @@ WITHIN_S = 120.0
 
 
 def blocks() -> Iterator[str]:
-    """The page's blocks of commands."""
-    for _, found in sections(PAGE):
-        yield from found
+    """The blocks of the chapters that one machine can execute."""
+    for chapter in PAGE.split("\n## ")[1:]:
+        if not chapter.startswith(ON_HOSTS):
+            for _, found in sections(f"## {chapter}"):
+                yield from found
 
 
 def adapted(block: str, ports: str) -> str:
@@ -73,6 +76,12 @@ def test_what_is_left_out_is_on_the_page() -> None:
     shown = [command for block in blocks() for command in commands(block)]
     for beginning in NOT_HERE:
         assert sum(command.startswith(beginning) for command in shown) == 1, beginning
+
+
+def test_the_chapters_that_the_drill_executes_have_commands() -> None:
+    for chapter in ON_HOSTS:
+        text = PAGE.partition(f"\n## {chapter}\n")[2].partition("\n## ")[0]
+        assert sum(len(found) for _, found in sections(f"## {chapter}\n{text}")) > 5, chapter
 
 
 @pytest.mark.slow
