@@ -135,6 +135,7 @@ class Admin:
     list_offsets = asked(logs.list_offsets)
     delete_records = asked(logs.delete_records)
     describe_log_dirs = asked(logs.describe_log_dirs)
+    alter_replica_log_dirs = asked(logs.alter_replica_log_dirs)
     read_replicas = asked(replica_reads.read_replicas)
     describe_replicas = asked(replicas.describe_replicas)
 

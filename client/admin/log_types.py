@@ -27,3 +27,14 @@ class LogDirectory(NamedTuple):
     """The bytes of the directory's volume; None if the broker does not return them."""
     usable_bytes: int | None
     """The free bytes of that volume; None if the broker does not return them."""
+
+
+class TopicPartitionReplica(NamedTuple):
+    """The replica of one partition on one broker; as text it is `topic-partition-broker`."""
+
+    topic: str
+    partition: int
+    broker_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}-{self.broker_id}"

@@ -1,8 +1,15 @@
-"""Looks up offsets by time, deletes records, and describes the brokers' log directories."""
+"""Looks up offsets by time, deletes records, describes log directories, and moves replicas."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 
 from ...protocol.errors import ApiError
+from ...protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
 from ...protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -19,10 +26,10 @@ from ...protocol.types import TopicPartition
 from ..net.connection import KafkaConnection
 from ..offsets import ListedOffset
 from ..offsets import list_offsets as look_up
-from ..outcomes import error_of, raise_for
+from ..outcomes import done_of, error_of, raise_for
 from ..partitions import by_topic, values_by_topic
 from .asking import Asking
-from .log_types import LogDirectory, ReplicaInfo
+from .log_types import LogDirectory, ReplicaInfo, TopicPartitionReplica
 
 
 async def list_offsets(
@@ -102,6 +109,52 @@ async def describe_log_dirs(
         return {one.log_dir: _directory(one) for one in response.results}
 
     return await asking.every_broker(ask, broker_ids)
+
+
+async def alter_replica_log_dirs(
+    asking: Asking, directories: Mapping[TopicPartitionReplica, str]
+) -> None:
+    """Ask brokers to move replicas of theirs to these directories, paths in their log.dirs.
+
+    The moves go on after the call (`describe_log_dirs` shows them). A broker that has no such
+    replica yet keeps the choice for it and is REPLICA_NOT_AVAILABLE. Raise AdminError with the
+    replicas that were refused; the others were accepted.
+    """
+    wanted: dict[int, dict[str, list[TopicPartition]]] = {}
+    for (topic, index, broker), path in directories.items():
+        of_broker = wanted.setdefault(broker, {})
+        of_broker.setdefault(path, []).append(TopicPartition(topic, index))
+
+    async def ask(broker: int) -> dict[TopicPartitionReplica, ApiError | None]:
+        request = AlterReplicaLogDirsRequest(
+            dirs=[
+                AlterReplicaLogDir(
+                    path=path,
+                    topics=[
+                        AlterReplicaLogDirTopic(name=topic, partitions=indexes)
+                        for topic, indexes in by_topic(partitions).items()
+                    ],
+                )
+                for path, partitions in wanted[broker].items()
+            ]
+        )
+
+        async def once(connection: KafkaConnection) -> AlterReplicaLogDirsResponse:
+            response: AlterReplicaLogDirsResponse = await asking.request(connection, request)
+            return response
+
+        response = await asking.one_broker(once, broker)
+        return {
+            TopicPartitionReplica(topic.topic_name, one.partition_index, broker): error_of(
+                one.error_code
+            )
+            for topic in response.results
+            for one in topic.partitions
+        }
+
+    asking.check_open()
+    answers = await asyncio.gather(*(ask(broker) for broker in sorted(wanted)))
+    done_of({replica: error for answer in answers for replica, error in answer.items()})
 
 
 def _directory(result: DescribeLogDirsResult) -> LogDirectory:

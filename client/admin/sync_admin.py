@@ -59,6 +59,7 @@ class Admin(SyncClient[aio.Admin]):
     list_offsets = waited(aio.Admin.list_offsets)
     delete_records = waited(aio.Admin.delete_records)
     describe_log_dirs = waited(aio.Admin.describe_log_dirs)
+    alter_replica_log_dirs = waited(aio.Admin.alter_replica_log_dirs)
     read_replicas = waited(aio.Admin.read_replicas)
     describe_replicas = waited(aio.Admin.describe_replicas)
 

@@ -1,9 +1,11 @@
-"""`minikafka reassign-partitions`: move replicas of partitions to other brokers.
+"""`minikafka reassign-partitions`: move replicas to other brokers, or to other directories.
 
 Owns flags, the order of requests and exit codes; `reassignment` computes the placements and makes
-Kafka's texts.
+Kafka's texts, `directory_moves` does so for moves between the directories of one broker.
 """
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
 from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError, MinikafkaError
 from ..admin.cluster_types import BrokerDescription
 from ..admin.config_types import ConfigChange, ConfigResource
+from ..admin.log_types import TopicPartitionReplica
 from ..errors import AdminError
 from ..partitions import name_of
+from . import directory_moves as d
 from . import reassignment as r
 from .common import FILE, administer, bootstrap_option, command_config, refusal
 from .json_files import entries, read_json, text_of
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from ..admin.admin import Admin
 
 COMPLAINT = "Error"
+RETRY_SECONDS = 0.1
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
 NEEDS: Mapping[str, tuple[str, ...]] = {
     "generate": ("topics_to_move_json_file", "broker_list"),
@@ -36,7 +42,12 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
 }
 MAY_HAVE: Mapping[str, tuple[str, ...]] = {
     "generate": ("disable_rack_aware",),
-    "execute": ("throttle", "additional", "disallow_replication_factor_change"),
+    "execute": (
+        "throttle",
+        "replica_alter_log_dirs_throttle",
+        "additional",
+        "disallow_replication_factor_change",
+    ),
     "verify": ("preserve_throttles",),
     "cancel": ("preserve_throttles",),
     "list": (),
@@ -67,6 +78,9 @@ class Request:
     brokers: tuple[int, ...]
     is_rack_aware: bool
     throttle: int | None
+    directory_throttle: int | None
+    timeout_ms: int
+    """Milliseconds to wait for replicas that are to be moved to a directory and not there yet."""
     is_additional: bool
     keeps_throttles: bool
     may_change_factor: bool
@@ -75,6 +89,11 @@ class Request:
         """Read the placement in the file of --execute."""
         assert self.target_file is not None
         return r.from_json(read_json(self.target_file, r.OPTION))
+
+    def paths(self) -> dict[TopicPartitionReplica, str]:
+        """Read the directories in the file of --execute, which holds a valid placement."""
+        assert self.target_file is not None
+        return d.paths_in(read_json(self.target_file, r.OPTION), r.OPTION)
 
 
 @click.command()
@@ -113,6 +132,12 @@ class Request:
     help="The most bytes per second that each broker copies.",
 )
 @click.option(
+    "--replica-alter-log-dirs-throttle",
+    type=click.IntRange(min=1),
+    metavar="B/s",
+    help="The most bytes per second that a broker copies from one of its directories to another.",
+)
+@click.option(
     "--additional", is_flag=True, help="Move more while others move; also changes their throttle."
 )
 @click.option("--preserve-throttles", is_flag=True, help="Do not remove throttles.")
@@ -121,9 +146,19 @@ class Request:
     is_flag=True,
     help="Refuse a change of the number of replicas.",
 )
-@click.option("--timeout", type=int, expose_value=False, hidden=True)
+@click.option(
+    "--timeout",
+    type=click.IntRange(min=0),
+    default=10_000,
+    show_default=True,
+    metavar="MS",
+    help="How long to wait for replicas whose directory is given and that are yet to be made.",
+)
 def reassign_partitions(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
-    """Move replicas of partitions between brokers. Exit code 1 if the cluster refused.
+    """Move replicas of partitions between brokers, or between the directories of a broker.
+
+    Exit code 1 if the cluster refused. A directory is given in "log_dirs" of the file, one for each
+    replica, as the broker's log.dirs has it; "any" leaves the choice to the broker.
 
     \b
     minikafka reassign-partitions --bootstrap-server localhost:9092 --generate \\
@@ -151,7 +186,7 @@ def _request(flags: Mapping[str, Any]) -> Request:
         )
     (action,) = chosen
     for name, given in flags.items():
-        if name.startswith("action_"):
+        if name.startswith("action_") or name == "timeout":
             continue
         option = "--" + name.replace("_", "-")
         if name in NEEDS[action]:
@@ -166,6 +201,8 @@ def _request(flags: Mapping[str, Any]) -> Request:
         brokers=_broker_ids(flags["broker_list"] or ""),
         is_rack_aware=not flags["disable_rack_aware"],
         throttle=flags["throttle"],
+        directory_throttle=flags["replica_alter_log_dirs_throttle"],
+        timeout_ms=flags["timeout"],
         is_additional=flags["additional"],
         keeps_throttles=flags["preserve_throttles"],
         may_change_factor=not flags["disallow_replication_factor_change"],
@@ -243,7 +280,7 @@ async def _placement_of(
 
 
 async def _execute(admin: "Admin", request: Request) -> int:
-    target = request.target()
+    target, paths = request.target(), request.paths()
     moving = await admin.list_partition_reassignments()
     if moving and not request.is_additional:
         raise ReassignmentFailed(UNDER_WAY)
@@ -252,11 +289,22 @@ async def _execute(admin: "Admin", request: Request) -> int:
     current = await _placement_of(admin, target)
     print(f"Current partition replica assignment\n\n{r.to_json(current)}\n")
     print("Save this to use as the --reassignment-json-file option during rollback")
-    if request.throttle is not None:
+    if request.throttle is not None or request.directory_throttle is not None:
         print(VERIFY_LATER)
+    if request.throttle is not None:
         moves = r.moves_of(moving, current, target)
         await set_throttles(admin, moves, request.throttle)
         print(f"The inter-broker throttle limit was set to {request.throttle} B/s")
+    if request.directory_throttle is not None:
+        await _set_directory_throttle(admin, paths, request.directory_throttle)
+        print(f"The replica-alter-dir throttle limit was set to {request.directory_throttle} B/s")
+    # A replica that is new on its broker is made where it shall be, instead of being moved there.
+    arriving = {
+        one: path
+        for one, path in paths.items()
+        if one.broker_id not in current[TopicPartition(one.topic, one.partition)]
+    }
+    await _ask_for(admin, arriving)
     failed: dict[str, str] = {}
     try:
         await admin.alter_partition_reassignments(
@@ -271,7 +319,60 @@ async def _execute(admin: "Admin", request: Request) -> int:
     if failed:
         lines = [f"{name}: {why}" for name, why in sorted(failed.items())]
         raise ReassignmentFailed("\n".join(["Error reassigning partition(s):", *lines]))
+    await _start_moves(admin, paths, request.timeout_ms)
     return 0
+
+
+async def _ask_for(admin: "Admin", paths: d.Paths) -> list[TopicPartitionReplica]:
+    """Ask for the directories of replicas, and return those whose brokers do not have them yet.
+
+    Raise ReassignmentFailed if a broker refuses a directory.
+    """
+    if not paths:
+        return []
+    try:
+        await admin.alter_replica_log_dirs(paths)
+    except AdminError as error:
+        refused = error.errors
+    else:
+        return []
+    awaited = [one for one in paths if _is_awaited(refused.get(str(one)))]
+    for one, path in paths.items():
+        if str(one) in refused and one not in awaited:
+            why = refusal(refused[str(one)])
+            raise ReassignmentFailed(f"Failed to alter dir for {one} to {path}: {why}")
+    return awaited
+
+
+def _is_awaited(error: ApiError | None) -> bool:
+    return error is not None and error.code is ErrorCode.REPLICA_NOT_AVAILABLE
+
+
+async def _start_moves(admin: "Admin", paths: d.Paths, timeout_ms: int) -> None:
+    """Begin to move replicas to directories; wait for those that a reassignment makes."""
+    pending, deadline = dict(paths), time.monotonic() + timeout_ms / 1000
+    while pending:
+        awaited = await _ask_for(admin, pending)
+        for one, path in sorted(pending.items()):
+            if one not in awaited:
+                print(d.started_line(one, path))
+        pending = {one: pending[one] for one in awaited}
+        if pending and time.monotonic() >= deadline:
+            noun = r.plural("move", pending)
+            raise ReassignmentFailed(
+                f"Timed out before log directory {noun} could be started for: {d.names_of(pending)}"
+            )
+        if pending:
+            await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _set_directory_throttle(admin: "Admin", paths: d.Paths, rate: int) -> None:
+    brokers = sorted(dict.fromkeys(one.broker_id for one in paths))
+    change = [ConfigChange(d.RATE, str(rate))]
+    if brokers:
+        await admin.incremental_alter_configs(
+            {ConfigResource.broker(broker): change for broker in brokers}
+        )
 
 
 async def set_throttles(admin: "Admin", moves: Mapping[TopicPartition, r.Move], rate: int) -> None:
@@ -293,10 +394,18 @@ async def _verify(admin: "Admin", request: Request) -> int:
     print("Status of partition reassignment:")
     for partition, replicas in sorted(target.items()):
         print(r.status_line(partition, replicas, current[partition], moving))
-    print()
-    if not moving and not request.keeps_throttles:
+    paths = request.paths()
+    described = await _described(admin, paths)
+    print("\n".join(d.status_line(one, path, described) for one, path in sorted(paths.items())))
+    if not moving and not d.moving(paths, described) and not request.keeps_throttles:
         await _clear_throttles(admin, list(target))
     return 0
+
+
+async def _described(admin: "Admin", paths: d.Paths) -> d.Described:
+    """Describe the directories of the brokers that a plan names directories of."""
+    brokers = sorted(dict.fromkeys(one.broker_id for one in paths))
+    return await admin.describe_log_dirs(brokers) if brokers else {}
 
 
 async def _clear_throttles(admin: "Admin", partitions: Sequence[TopicPartition]) -> None:
@@ -320,7 +429,8 @@ async def clear_throttles(
     def deletions(keys: Iterable[str]) -> list[ConfigChange]:
         return [ConfigChange(key, None, ConfigOperation.DELETE) for key in keys]
 
-    changes = {ConfigResource.broker(broker): deletions(r.THROTTLE_RATES) for broker in brokers}
+    rates = (*r.THROTTLE_RATES, d.RATE)
+    changes = {ConfigResource.broker(broker): deletions(rates) for broker in brokers}
     replicas = (r.LEADER_REPLICAS, r.FOLLOWER_REPLICAS)
     changes |= {ConfigResource.topic(topic): deletions(replicas) for topic in topics}
     await admin.incremental_alter_configs(changes)
@@ -336,6 +446,12 @@ async def _cancel(admin: "Admin", request: Request) -> int:
         print(f"Successfully cancelled partition {noun} for: {r.names_of(moving)}")
     else:
         print("None of the specified partition reassignments are active.")
+    paths = request.paths()
+    if paths:
+        back = d.moving(paths, await _described(admin, paths))
+        if not back:
+            print("None of the specified partition moves are active.")
+        await _start_moves(admin, back, request.timeout_ms)
     if not request.keeps_throttles:
         await _clear_throttles(admin, list(target))
     return 0

@@ -16,13 +16,13 @@ from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError
 from ..admin.topic_types import Reassignment
 from ..partitions import name_of
+from .directory_moves import ANY_DIRECTORY
 from .json_files import entries, topic_partitions
 
 Placement = Mapping[TopicPartition, Sequence[int]]
 Moving = Mapping[TopicPartition, Reassignment]
 
 OPTION = "--reassignment-json-file"
-ANY_DIRECTORY = "any"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 THROTTLE_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
@@ -52,10 +52,6 @@ def from_json(found: dict[str, Any]) -> dict[TopicPartition, tuple[int, ...]]:
             raise ConfigError(OPTION, json.dumps(entry), 'needs brokers in "replicas"')
         if len(dict.fromkeys(replicas)) < len(replicas):
             raise ConfigError(OPTION, json.dumps(entry), "names a broker twice")
-        directories = entry.get("log_dirs", [])
-        if not isinstance(directories, list) or any(one != ANY_DIRECTORY for one in directories):
-            why = 'names log directories: the brokers choose them, only "any" is possible'
-            raise ConfigError(OPTION, json.dumps(entry), why)
         if partition in placement:
             raise ConfigError(OPTION, json.dumps(entry), "names a partition a second time")
         placement[partition] = tuple(replicas)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource
     from .client.admin.group_types import GroupDescription, GroupListing, GroupMember
     from .client.admin.lag_types import PartitionLag
-    from .client.admin.log_types import LogDirectory, ReplicaInfo
+    from .client.admin.log_types import LogDirectory, ReplicaInfo, TopicPartitionReplica
     from .client.admin.replica_types import (
         EpochStart,
         FollowerState,
@@ -138,7 +138,7 @@ _HOMES = {
     ".client.admin.config_types": ("ConfigChange", "ConfigEntry", "ConfigResource"),
     ".client.admin.group_types": ("GroupDescription", "GroupListing", "GroupMember"),
     ".client.admin.lag_types": ("PartitionLag",),
-    ".client.admin.log_types": ("LogDirectory", "ReplicaInfo"),
+    ".client.admin.log_types": ("LogDirectory", "ReplicaInfo", "TopicPartitionReplica"),
     ".client.admin.replica_types": (
         "EpochStart",
         "FollowerState",
@@ -305,6 +305,7 @@ __all__ = [
     "TopicDescription",
     "TopicListing",
     "TopicPartition",
+    "TopicPartitionReplica",
     "TransactionAbortable",
     "TransactionAborted",
     "TransactionDescription",

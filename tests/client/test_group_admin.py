@@ -7,6 +7,7 @@ import pytest
 
 from minikafka.aio import Admin, ConfigResource, OpenTransaction, TopicPartition
 from minikafka.client.admin.group_types import GroupListing
+from minikafka.client.admin.log_types import TopicPartitionReplica
 from minikafka.client.admin.transaction_types import TransactionListing
 from minikafka.client.errors import AdminError, RequestTimedOut
 from minikafka.client.group_types import OffsetAndMetadata
@@ -18,6 +19,7 @@ from minikafka.protocol.consumer_protocol import (
 )
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.messages import alter_configs as ac
+from minikafka.protocol.messages import alter_replica_log_dirs as mv
 from minikafka.protocol.messages import delete_groups as dg
 from minikafka.protocol.messages import delete_records as dr
 from minikafka.protocol.messages import describe_configs as dc
@@ -303,6 +305,40 @@ async def test_directories_of_all_brokers_are_described(serve: Serve) -> None:
         request: ld.DescribeLogDirsRequest = cluster.sent(ApiKey.DESCRIBE_LOG_DIRS)[-1]
         assert request.topics is not None
         assert request.topics[0].partitions == [0]
+
+
+async def test_replicas_are_asked_to_move_at_their_brokers(serve: Serve) -> None:
+    def answer(node: FakeNode, request: mv.AlterReplicaLogDirsRequest) -> object:
+        error = ErrorCode.NONE if node.node_id == 1 else ErrorCode.LOG_DIR_NOT_FOUND
+        rows = [
+            mv.AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    mv.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error)
+                    for index in topic.partitions
+                ],
+            )
+            for each in request.dirs
+            for topic in each.topics
+        ]
+        return mv.AlterReplicaLogDirsResponse(results=rows)
+
+    serve(ApiKey.ALTER_REPLICA_LOG_DIRS, answer)
+    moves = {
+        TopicPartitionReplica("a", 0, 1): "/d",
+        TopicPartitionReplica("a", 1, 1): "/d",
+        TopicPartitionReplica("b", 0, 1): "/e",
+    }
+    async with FakeCluster(2) as cluster, admin_of(cluster) as admin:
+        await admin.alter_replica_log_dirs(moves)
+        (request,) = cluster.sent(ApiKey.ALTER_REPLICA_LOG_DIRS)
+        asked = {
+            each.path: [(topic.name, topic.partitions) for topic in each.topics]
+            for each in request.dirs
+        }
+        assert asked == {"/d": [("a", [0, 1])], "/e": [("b", [0])]}
+        with pytest.raises(AdminError, match="a-0-2: LOG_DIR_NOT_FOUND"):
+            await admin.alter_replica_log_dirs(moves | {TopicPartitionReplica("a", 0, 2): "/d"})
 
 
 async def test_whole_configurations_are_replaced_and_listed(serve: Serve) -> None:

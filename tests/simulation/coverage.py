@@ -54,7 +54,7 @@ OPERATIONS = (
     "elect-uncleanly",
     "change-config",
 )
-LATER_OPERATIONS = ("delete-records", "throttle")
+LATER_OPERATIONS = ("delete-records", "throttle", "move-replica")
 REFUSALS = (
     "topics",
     "settings",
@@ -112,6 +112,7 @@ TRANSITIONS = (
     "torn-log-cut",
     "log-directory-failed",
     "log-put-aside",
+    "replica-moved",
     "lost-range-reported",
     "rot-mended",
     "lease-won",
@@ -167,6 +168,7 @@ LOGGED = {
     "%r: mended offsets": "rot-mended",
     "unclean leader election lost offsets": "lost-range-reported",
     "metadata: loaded the snapshot": "broker-loaded-snapshot",
+    "%r: moved to %s": "replica-moved",
 }
 """Transitions that are recognised by a daemon's log message, by a part of it."""
 

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from minikafka.aio import Admin, ConfigChange, ConfigResource, TopicPartition
+from minikafka.client.admin.log_types import TopicPartitionReplica
 from minikafka.protocol.messages.describe_configs import ResourceType
 from minikafka.protocol.messages.elect_leaders import ElectionType
 from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation
@@ -52,6 +53,7 @@ class Operator:
             "change-config": self._change_config,
             "delete-records": self._delete_records,
             "throttle": self._throttle,
+            "move-replica": self._move,
         }
         self._extra_topics = 0
 
@@ -148,6 +150,20 @@ class Operator:
             moving, self._moving = self._moving, None
             await admin.alter_partition_reassignments({moving: None})
             self._note("cancel-reassignment")
+
+    async def _move(self, admin: Admin) -> None:
+        """Move replicas of a partition to directories of their brokers, to and fro."""
+        partition = self._some_partition()
+        paths = {
+            TopicPartitionReplica(*partition, broker): self.rng.choice(
+                daemon.properties["log.dirs"].split(",")
+            )
+            for broker, daemon in self.cluster.brokers.items()
+            if daemon.alive and self.rng.random() < 0.7
+        }
+        if paths:
+            self._note("move-replica")
+            await admin.alter_replica_log_dirs(paths)
 
     async def _elect_preferred(self, admin: Admin) -> None:
         chosen = None if self.rng.random() < 0.5 else [self._some_partition()]

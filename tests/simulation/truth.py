@@ -151,13 +151,37 @@ def bytes_from(daemon: Daemon, key: TopicIdPartition, name: str, offset: int) ->
 
 
 def path_of(daemon: Daemon, key: TopicIdPartition, name: str) -> str | None:
-    """Return the directory of a replica's log, in any log directory; None if there is none."""
+    """Return the directory of a replica's log, in any log directory; None if there is none.
+
+    If a stop has left two, or has cut a move short between its two changes of names, it is the one
+    that a start uses.
+    """
     disk = daemon.host.disk
     wanted = uuid_to_text(key.topic_id).encode()
+    sizes: dict[str, int] = {}
+    unfinished: list[str] = []
+    marks: dict[str, None] = {}
     for directory in daemon.properties["log.dirs"].split(","):
-        node = disk.find(f"{directory}/{name}")
-        if isinstance(node, DirectoryNode):
-            identity = node.entries.get("partition.metadata")
-            if not isinstance(identity, FileNode) or wanted in identity.cache:
-                return f"{directory}/{name}"
-    return None
+        parent = disk.find(directory)
+        for entry, node in parent.entries.items() if isinstance(parent, DirectoryNode) else ():
+            begins, _, mark = entry.partition(f"{name}.")
+            if not begins and mark.endswith("-moved"):
+                marks[mark.removesuffix("-moved")] = None
+            elif not begins and mark.endswith("-future"):
+                unfinished.append(f"{directory}/{entry}")
+            elif entry == name and isinstance(node, DirectoryNode):
+                identity = node.entries.get("partition.metadata")
+                if not isinstance(identity, FileNode) or wanted in identity.cache:
+                    sizes[f"{directory}/{name}"] = _log_bytes(node)
+    if sizes:
+        return max(sizes, key=lambda path: sizes[path])
+    swapped = (path for path in unfinished if path.rpartition(".")[2][: -len("-future")] in marks)
+    return next(swapped, None)
+
+
+def _log_bytes(node: DirectoryNode) -> int:
+    return sum(
+        len(each.cache)
+        for file, each in node.entries.items()
+        if file.endswith(".log") and isinstance(each, FileNode)
+    )

@@ -58,6 +58,8 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
     if sealed:
         later += [fault for fault in SEALED_FAULTS if rng.random() < 0.6]
         broker |= SEALED
+    moves = directories > 1 and rng.random() < 0.7
+    operations = [*shape.operations, *(["throttle"] if throttles else [])]
     return replace(
         shape,
         broker=broker,
@@ -68,7 +70,7 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
         directories=directories,
         drift=DRIFT_MOST if drifts else 0.0,
         refuses=refuses,
-        operations=(*shape.operations, "throttle") if throttles else shape.operations,
+        operations=(*operations, *(["move-replica"] * 2 if moves else [])),
         faults=(*shape.faults, *later),
     )
 

@@ -36,7 +36,7 @@ LACKING = {
         *("--remote-log-metadata-decoder", "--share-group-state-decoder"),
     },
     "features": {"--node-id", "--release-version"},
-    "reassign-partitions": {"--bootstrap-controller", "--replica-alter-log-dirs-throttle"},
+    "reassign-partitions": {"--bootstrap-controller"},
     "verifiable-consumer": {"--group-remote-assignor"},
 }
 """The flags of Kafka's tools that ours do not have."""

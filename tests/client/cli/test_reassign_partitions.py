@@ -315,14 +315,6 @@ def test_what_is_written_is_read() -> None:
         ({"partitions": [{"topic": "a", "partition": 0, "replicas": []}]}, "needs brokers"),
         ({"partitions": [{"topic": "a", "partition": 0, "replicas": ["1"]}]}, "needs brokers"),
         ({"partitions": [{"topic": "a", "partition": 0, "replicas": [1, 1]}]}, "broker twice"),
-        (
-            {
-                "partitions": [
-                    {"topic": "a", "partition": 0, "replicas": [1], "log_dirs": ["/disk1"]}
-                ]
-            },
-            "names log directories",
-        ),
         ({"partitions": [{"topic": "a", "partition": 0, "replicas": [1]}] * 2}, "a second time"),
     ],
 )
