@@ -84,6 +84,10 @@ class AbortedIndex:
                 return True
         return False
 
+    def since(self, offset: int) -> list[AbortedTransaction]:
+        """Return the transactions whose marker is at `offset` or later."""
+        return [self[at] for at in range(self._first_ending_at(offset), len(self))]
+
     def encode(self) -> bytes:
         """Return the bytes of the file."""
         return bytes(self._entries)

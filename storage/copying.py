@@ -134,6 +134,7 @@ class Copy:
             if self.is_whole:
                 self._follow_start()
                 self.log.epoch_file.become(source.leader_epochs)
+                self._save_producers()
                 return True
             if left <= 0:
                 return False
@@ -212,8 +213,46 @@ class Copy:
         data = found.data[: verdict.size]
         log.append_run([header for _, header in headers(data)], data)
         log.producers.settle(high_watermark)
+        self._take_aborted(found.segment_base, offset)
         self._follow_start()
         return verdict.size
+
+    def _take_aborted(self, source_base: int, offset: int) -> None:
+        """Have the source's index of aborted transactions for what was appended from `offset` on.
+
+        The copy's own differs from it if a transaction began before the oldest snapshot of
+        producers that the source has left.
+        """
+        log, source = self.log, self._source.segments.beginning_at(source_base)
+        if source is None:
+            return
+        index, end = source.aborted.index, log.log_end_offset
+        ended = (
+            [] if index is None else [one for one in index.since(offset) if one.last_offset < end]
+        )
+        for segment in log.segments:
+            if segment.next_offset <= offset:
+                continue
+            own, first = segment.aborted.index, segment.base_offset
+            known = [] if own is None else own.since(offset)
+            mine = [each for each in ended if first <= each.last_offset < segment.next_offset]
+            if known != mine:
+                segment.aborted.truncate_to(offset)
+                for each in mine:
+                    segment.aborted.note(each)
+                if segment is not log.segments[-1]:
+                    segment.aborted.save()
+
+    def _save_producers(self) -> None:
+        """Save what the source knows of producers whose records are deleted, for a recovery.
+
+        A snapshot cannot state that a marker may still be cut off; then the copy's own, which begin
+        with the producers as of its first batch, have to do.
+        """
+        source, log = self._source, self.log
+        if source.producers.unsettled is None and log.segments:
+            snapshots = ProducerSnapshots(log.files, log.directory)
+            snapshots.save(source.producers, source.log_end_offset)
 
     def _follow_start(self) -> None:
         """Raise the log start to the source's, and delete the segments below it."""

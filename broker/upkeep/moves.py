@@ -29,6 +29,8 @@ FLUSH_BYTES = 64 << 20
 """Bytes that are copied between two flushes, so that the last flush is short."""
 SWAP_BYTES = 4 << 20
 """The most bytes that are copied at once, without a turn for others, right before the swap."""
+HELD_MS = 500
+"""The most milliseconds for which flushes of a replica, and its producers, wait for its copy's."""
 PAUSE_MIN_MS, PAUSE_MAX_MS = 10, 60_000
 
 
@@ -215,7 +217,12 @@ class Moves:
         """Swap if the copy is whole and stable; the replica's flushes are held."""
         partition = moving.partition
         if next_step(moving.standing(is_held=True)) is Step.FLUSH:
-            await move.copy.flush()
+            try:
+                async with asyncio.timeout(HELD_MS / 1000):
+                    await move.copy.flush()
+            except TimeoutError:
+                moving.is_recorded = False  # The next flush is awaited without holding up others.
+                return False
         # From here on nothing else runs until the swap is done.
         partition.write_staged()
         try:

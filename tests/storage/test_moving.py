@@ -14,6 +14,7 @@ from minikafka.storage.log import Log
 from minikafka.storage.moving import Move, settle
 from tests.storage.faults import EIO, Fault, FaultyFs
 from tests.storage.support import SMALL, TestRuntime, batch, contents, fill, topic
+from tests.storage.transactions import Writer, aborted_in, append, marker, transactional
 
 NAME = TopicPartition("t", 0)
 ID = bytes(range(16))
@@ -186,6 +187,31 @@ async def test_what_is_copied_knows_its_producers_even_if_their_records_are_dele
     log.delete_old_segments(0, 30)
     await moved(place.move())
     assert [each for each, _ in (await reopened(place)).producers] == [7]
+
+
+async def test_aborted_transactions_are_known_to_the_copy_even_if_their_beginnings_are_not(
+    place: Place,
+) -> None:
+    """As after a crash, which takes snapshots of producers away."""
+    log, writer = place.log, Writer(9)
+    append(log, transactional(0, writer))
+    fill(log, 11)
+    append(log, transactional(12, writer, 1))
+    fill(log, 9)
+    append(log, marker(22, writer, commits=False))
+    fill(log, 20)
+    log.advance_log_start(11)
+    log.delete_old_segments(0, 43)
+    for name in place.runtime.fs.listdir(log.directory):
+        if name.endswith(".snapshot"):
+            place.runtime.fs.remove(f"{log.directory}/{name}")
+    expected = aborted_in(log)
+    assert [(each.producer_id, each.first_offset) for each in expected] == [(9, 0)]
+    await moved(place.move())
+    assert aborted_in(log) == expected
+    again = await reopened(place)
+    assert aborted_in(again) == expected
+    assert [each for each, _ in again.producers] == [9]
 
 
 async def test_a_move_that_is_given_up_leaves_no_trace(place: Place) -> None:
