@@ -227,7 +227,8 @@ async def _generate(admin: "Admin", request: Request) -> int:
     current = await _placement(admin, list(dict.fromkeys(topics)))
     racks = await _racks(admin, request)
     proposed = r.propose(current, racks)
-    print(f"Current partition replica assignment\n{r.to_json(current)}\n")
+    now = r.to_json(current, await _paths_of(admin, current))
+    print(f"Current partition replica assignment\n{now}\n")
     print(f"Proposed partition reassignment configuration\n{r.to_json(proposed)}")
     return 0
 
@@ -279,6 +280,24 @@ async def _placement_of(
     return {partition: found[partition] for partition in wanted}
 
 
+async def _paths_of(admin: "Admin", placement: r.Placement) -> dict[TopicPartitionReplica, str]:
+    """Return the directories of these replicas, as far as their brokers run and tell."""
+    alive = [broker.node_id for broker in (await admin.describe_cluster()).brokers]
+    wanted = dict.fromkeys(broker for replicas in placement.values() for broker in replicas)
+    brokers = [broker for broker in alive if broker in wanted]
+    described = await admin.describe_log_dirs(brokers, list(placement)) if brokers else {}
+    return {
+        replica: path
+        for partition, replicas in placement.items()
+        for broker in replicas
+        if (path := d.standing_of(replica := _on(partition, broker), described).current) is not None
+    }
+
+
+def _on(partition: TopicPartition, broker: int) -> TopicPartitionReplica:
+    return TopicPartitionReplica(partition.topic, partition.partition, broker)
+
+
 async def _execute(admin: "Admin", request: Request) -> int:
     target, paths = request.target(), request.paths()
     moving = await admin.list_partition_reassignments()
@@ -287,7 +306,8 @@ async def _execute(admin: "Admin", request: Request) -> int:
     every = dict.fromkeys(broker for replicas in target.values() for broker in replicas)
     await _brokers(admin, sorted(every))
     current = await _placement_of(admin, target)
-    print(f"Current partition replica assignment\n\n{r.to_json(current)}\n")
+    now = r.to_json(current, await _paths_of(admin, current))
+    print(f"Current partition replica assignment\n\n{now}\n")
     print("Save this to use as the --reassignment-json-file option during rollback")
     if request.throttle is not None or request.directory_throttle is not None:
         print(VERIFY_LATER)
@@ -447,11 +467,10 @@ async def _cancel(admin: "Admin", request: Request) -> int:
     else:
         print("None of the specified partition reassignments are active.")
     paths = request.paths()
-    if paths:
-        back = d.moving(paths, await _described(admin, paths))
-        if not back:
-            print("None of the specified partition moves are active.")
-        await _start_moves(admin, back, request.timeout_ms)
+    back = d.moving(paths, await _described(admin, paths))
+    if not back:
+        print("None of the specified partition moves are active.")
+    await _start_moves(admin, back, request.timeout_ms)
     if not request.keeps_throttles:
         await _clear_throttles(admin, list(target))
     return 0

@@ -14,9 +14,10 @@ from typing import Any
 
 from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError
+from ..admin.log_types import TopicPartitionReplica
 from ..admin.topic_types import Reassignment
 from ..partitions import name_of
-from .directory_moves import ANY_DIRECTORY
+from .directory_moves import ANY_DIRECTORY, Paths
 from .json_files import entries, topic_partitions
 
 Placement = Mapping[TopicPartition, Sequence[int]]
@@ -28,14 +29,21 @@ FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 THROTTLE_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 
 
-def to_json(placement: Placement) -> str:
-    """Return the placement as the JSON text that --execute takes."""
+def to_json(placement: Placement, paths: Paths | None = None) -> str:
+    """Return the placement as the JSON text that --execute takes.
+
+    It names the directories in `paths`, and leaves the choice of all others to the brokers.
+    """
+    known = paths or {}
     partitions = [
         {
             "topic": partition.topic,
             "partition": partition.partition,
             "replicas": list(replicas),
-            "log_dirs": [ANY_DIRECTORY] * len(replicas),
+            "log_dirs": [
+                known.get(TopicPartitionReplica(*partition, broker), ANY_DIRECTORY)
+                for broker in replicas
+            ],
         }
         for partition, replicas in sorted(placement.items())
     ]

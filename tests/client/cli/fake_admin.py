@@ -11,6 +11,7 @@ from minikafka.client.admin.cluster_types import (
     MetadataQuorum,
 )
 from minikafka.client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource
+from minikafka.client.admin.log_types import LogDirectory
 from minikafka.client.admin.topic_types import (
     ElectionType,
     PartitionDescription,
@@ -91,6 +92,11 @@ class FakeAdmin:
                 raise AdminError({name: ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)})
             described[name] = TopicDescription(name, name, False, partitions)
         return described
+
+    async def describe_log_dirs(
+        self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[int, dict[str, LogDirectory]]:
+        return {broker: {} for broker in broker_ids}
 
     async def elect_leaders(
         self, kind: ElectionType, partitions: Sequence[TopicPartition] | None

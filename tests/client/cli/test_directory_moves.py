@@ -48,7 +48,7 @@ class DirectoryAdmin(FakeAdmin):
         """The number of requests for a replica that is not on its broker before it is there."""
 
     async def describe_log_dirs(
-        self, broker_ids: Iterable[int]
+        self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition] | None = None
     ) -> dict[int, dict[str, LogDirectory]]:
         return {broker: self.directories[broker] for broker in broker_ids}
 
@@ -142,6 +142,8 @@ def test_a_plan_moves_replicas_to_directories_and_new_ones_begin_there(
     code, out, err = run(*TO, "--execute", *flags)
     assert (code, err) == (0, "")
     assert "The replica-alter-dir throttle limit was set to 500 B/s" in out
+    before = json.loads(out.splitlines()[2])["partitions"]
+    assert [each["log_dirs"] for each in before] == [[ONE, ONE], [ONE, ONE]], "the way back"
     assert out.splitlines()[-2:] == [
         f"Successfully started moving log directory to {TWO} for replica a-0 with broker {broker} "
         for broker in (1, 4)

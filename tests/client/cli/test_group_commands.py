@@ -151,7 +151,7 @@ class GroupAdmin(FakeAdmin):
         return {one: self.lags[one] for one in offsets}
 
     async def describe_log_dirs(
-        self, broker_ids: Iterable[int]
+        self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition] | None = None
     ) -> dict[int, dict[str, LogDirectory]]:
         replicas = {A0: ReplicaInfo(77, 3, False), B0: ReplicaInfo(5, 0, True)}
         lost = LogDirectory(ApiError(ErrorCode.KAFKA_STORAGE_ERROR), {}, None, None)
