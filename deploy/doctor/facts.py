@@ -55,6 +55,8 @@ class ControllerProbe:
     active_id: int = -1
     """The active controller as this one knows it; -1 if it knows none."""
     cluster_id: str | None = None
+    is_sealed: bool = True
+    """False if it spoke to the doctor without a proof of the cluster's key."""
 
 
 class Clock(NamedTuple):

@@ -140,5 +140,6 @@ async def _controller(
         connection = await ControlConnection.open(*address, hello, timeout_ms=timeout_ms, keys=keys)
     except ApiError as error:
         return ControllerProbe(address, error.detail or str(error))
+    is_sealed, peer = connection.datagram_key is not None, connection.peer
     connection.close()
-    return ControllerProbe(address, None, connection.peer.active_id, connection.peer.cluster_id)
+    return ControllerProbe(address, None, peer.active_id, peer.cluster_id, is_sealed)

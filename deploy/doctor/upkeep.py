@@ -6,6 +6,8 @@ from typing import Final
 from ...client.admin.cluster_types import MetadataQuorum, QuorumReplica
 from ...client.partitions import name_of
 from ...client.quantities import size
+from ...security.control_settings import FILE
+from .connections import is_loopback
 from .facts import Broker, Examined, StuckGroup
 from .findings import Finding, Severity
 
@@ -72,13 +74,19 @@ def controller_findings(found: Examined) -> Iterator[Finding]:
     """Yield what is wrong with the controllers."""
     controllers = found.controllers
     for one in controllers.probes:
+        where = f"controller {one.address}"
         if one.cause is not None:
+            cure = "Start it, or correct the address to that of the controller's listener."
+            if FILE in one.cause:
+                cure = f"Give {FILE} in the file of --command-config, with the key that it has."
+            yield Finding("unreachable-controller", Severity.ERROR, where, one.cause, cure)
+        elif not (one.is_sealed or is_loopback(one.address.host)):
             yield Finding(
-                "unreachable-controller",
-                Severity.ERROR,
-                f"controller {one.address}",
-                one.cause,
-                "Start it, or correct the address to that of the controller's listener.",
+                "unsealed-controller",
+                Severity.WARNING,
+                where,
+                "it asks for no proof of the cluster's key: whoever reaches it may be a broker",
+                f"Give every node {FILE}, in two rounds of restarts (docs/security.md).",
             )
     is_known = all(one.is_supported for one in found.skipped if one.what == "controllers")
     if controllers.quorum is not None:

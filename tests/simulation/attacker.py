@@ -22,7 +22,7 @@ from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopi
 from minikafka.security.control_keys import ControlKeys
 from minikafka.security.control_seal import datagram_tag
 
-from .cluster import CONTROLLER_PORT, KEY_FILE, Cluster, Daemon, key_text
+from .cluster import CONTROLLER_PORT, FIRST_KEY, KEY_FILE, Cluster, Daemon, key_text
 from .ear import THIEF
 from .faults import Fault, Faults
 from .invariants import Invariants
@@ -32,8 +32,6 @@ from .seal_checks import STOLEN
 from .shape import Shape
 from .world import SimRuntime, World
 
-FIRST_KEY = 1
-"""The number of the cluster's first key."""
 ATTACK_MS = 1000
 DISK = b"a stranger's id."
 NO_ANSWER = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)

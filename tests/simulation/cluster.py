@@ -25,6 +25,8 @@ FIRST_CONTROLLER_ID = 101
 
 KEY_FILE = "/etc/minikafka/control.key"
 """The file of the cluster's key on each machine, where the control plane is sealed."""
+FIRST_KEY = 1
+"""The number of the cluster's first key."""
 SEALED = {"control.security": "psk", "control.psk.file": KEY_FILE}
 
 Properties = Mapping[str, str]
@@ -147,6 +149,8 @@ class Cluster:
         self.daemons = {each.name: each for each in nodes}
         self.key_hosts = [each.host for each in nodes]
         """The machines that have the cluster's key, if there is one."""
+        if any(each.properties.get("control.psk.file") == KEY_FILE for each in nodes):
+            self.give_key(FIRST_KEY)
         self.bootstrap = ",".join(f"{each.name}:{BROKER_PORT}" for each in self.brokers.values())
 
         world.may_crash = self._may_crash

@@ -17,7 +17,6 @@ from . import (
     refused_reads,
     refused_transactions,
 )
-from .attacker import FIRST_KEY
 from .cluster import Cluster
 from .compaction_workload import TOPIC
 from .coverage import Coverage
@@ -78,7 +77,6 @@ class Scenario:
         )
         self._differ()
         if shape.sealed:
-            self.cluster.give_key(FIRST_KEY)
             self.world.network.ear = Ear()
         self.coverage = Coverage()
         self.world.on_log = self.coverage.on_log

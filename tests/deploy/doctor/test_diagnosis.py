@@ -34,6 +34,7 @@ from minikafka.deploy.doctor.facts import (
 from minikafka.deploy.doctor.findings import Finding, Severity, grouped, is_well
 from minikafka.deploy.doctor.report import command_line, document, lines
 from minikafka.deploy.doctor.scraping import flush_times, metrics_address
+from minikafka.deploy.doctor.upkeep import controller_findings
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.schema import Versions
 
@@ -246,6 +247,17 @@ FAULTS: dict[str, tuple[Examined, str, str]] = {
         ),
         "unreachable-controller",
         "refused",
+    ),
+    "a controller that asks for no key": (
+        replace(
+            cluster(),
+            controllers=replace(
+                cluster().controllers,
+                probes=(ControllerProbe(Address("host-9", 9093), is_sealed=False),),
+            ),
+        ),
+        "unsealed-controller",
+        "whoever reaches it may be a broker",
     ),
     "racks": (
         cluster(
@@ -510,3 +522,21 @@ def test_flushes_are_read_off_metrics() -> None:
     text = f'{name}"0.5"}} 1.0\n{name}"0.99"}} 12.5\nkafka_other{{quantile="0.99"}} 3\n'
     assert flush_times(text.encode()) == {"/data": 12.5}
     assert flush_times(f'{name}"0.99"}} NaN\n'.encode()) == {}
+
+
+@pytest.mark.parametrize(
+    ("probe", "cures"),
+    [
+        (ControllerProbe(Address("h", 9093), "set control.psk.file there"), ["--command-config"]),
+        (ControllerProbe(Address("h", 9093), "refused"), ["Start it"]),
+        (ControllerProbe(Address("127.0.0.1", 9093), is_sealed=False), []),
+        (ControllerProbe(Address("h", 9093), is_sealed=True), []),
+    ],
+)
+def test_what_is_said_of_a_controller_and_its_key(probe: ControllerProbe, cures: list[str]) -> None:
+    whole = cluster()
+    found = replace(whole, controllers=replace(whole.controllers, probes=(probe,)))
+    told = [
+        each.cure for each in controller_findings(found) if each.where.startswith("controller h")
+    ]
+    assert [cure in text for cure, text in zip(cures, told, strict=True)] == [True] * len(cures)

@@ -16,12 +16,13 @@ from minikafka.deploy.doctor.diagnosis import diagnose
 from minikafka.deploy.doctor.examining import examine
 from minikafka.deploy.doctor.findings import Finding, Severity, is_well
 from minikafka.protocol.errors import ApiError, ErrorCode
-from tests.simulation.cluster import CONTROLLER_PORT
+from tests.simulation.cluster import CONTROLLER_PORT, FIRST_KEY, KEY_FILE, SEALED, key_text
 from tests.simulation.stage import Stage, staged
 
 METRICS = {"metrics.listener": "0.0.0.0:9404"}
 CONTROLLERS = tuple(f"controller-{number}:{CONTROLLER_PORT}" for number in (1, 2, 3))
 house = partial(staged, brokers=3, controllers=3, broker=METRICS)
+sealed = partial(staged, brokers=3, controllers=3, broker=METRICS | SEALED, controller=SEALED)
 
 
 async def examined(
@@ -29,7 +30,11 @@ async def examined(
 ) -> list[Finding]:
     """The findings of an examination from a machine of its own."""
     client = await stage.client()
-    config = configured(AdminConfig, list(bootstrap) or stage.cluster.bootstrap, {})
+    settings = {}
+    if "control.psk.file" in stage.daemon("controller-1").properties:
+        client.process.host.disk.put(KEY_FILE, key_text(FIRST_KEY))
+        settings = {"control.psk.file": KEY_FILE}
+    config = configured(AdminConfig, list(bootstrap) or stage.cluster.bootstrap, settings)
     addresses = [Address.parse(each) for each in controllers]
     found = await client.ask(
         lambda: examine(client.runtime, config, addresses, step_ms=2000),
@@ -54,7 +59,7 @@ async def orders(stage: Stage, **configs: str) -> None:
     await stage.create_topic("orders", [[1, 2, 3], [2, 3, 1], [3, 1, 2]], configs=settings)
 
 
-@house()
+@sealed()
 async def test_a_healthy_cluster_has_nothing_wrong(stage: Stage) -> None:
     await orders(stage)
     await stage.send("orders", b"1")
@@ -237,7 +242,12 @@ async def test_a_broker_that_hangs(stage: Stage) -> None:
 # -- controllers and clocks
 
 
-@house()
+@staged(brokers=3, controllers=3, broker=METRICS)
+async def test_controllers_that_ask_for_no_key(stage: Stage) -> None:
+    assert await kinds(stage, controllers=CONTROLLERS) == ["unsealed-controller"]
+
+
+@sealed()
 async def test_controllers_that_are_away(stage: Stage) -> None:
     active = stage.active_name()
     dead = [name for name in ("controller-1", "controller-2", "controller-3") if name != active]
