@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from ..protocol.control.image import MetadataImage
 from ..protocol.types import NO_LEADER
 from ..runtime.metrics import Family, Sample, counter, gauge, labels, summary
+from ..security.control_seal import DatagramGuards
 from .api.sessions import Sessions
 from .driver import Controller
 from .quorum.following import Following
@@ -60,15 +61,17 @@ def count_partitions(image: MetadataImage) -> PartitionCounts:
 class ControllerMetrics:
     """The collector of one controller."""
 
-    def __init__(self, controller: Controller, sessions: Sessions) -> None:
+    def __init__(self, controller: Controller, sessions: Sessions, guards: DatagramGuards) -> None:
         self._controller = controller
         self._sessions = sessions
+        self._guards = guards
 
     def __call__(self) -> Iterator[Family]:
         """Yield the metric families of one scrape, each read when it is yielded."""
         yield from self._of_the_cluster()
         yield from self._of_decisions()
         yield from self._of_brokers()
+        yield from self._of_seals()
         yield from self._of_the_quorum()
         yield from self._of_voters()
 
@@ -180,6 +183,24 @@ class ControllerMetrics:
             f"{_OWN}connections",
             "Connections of brokers, controllers and tools to this controller.",
             len(self._sessions),
+        )
+
+    def _of_seals(self) -> Iterator[Family]:
+        yield gauge(
+            f"{_OWN}unsealed_connections",
+            "Connections of brokers, controllers and tools that are not sealed by the cluster's"
+            " key.",
+            self._sessions.unsealed_count,
+        )
+        yield counter(
+            f"{_OWN}unproved_connections",
+            "Connections that were refused because they proved no key of the cluster.",
+            (("", self._sessions.unproved_count),),
+        )
+        yield counter(
+            f"{_OWN}refused_heartbeats",
+            "Heartbeats (UDP) that did not count: forged, repeated, late, or without a seal.",
+            (("", self._guards.refused_count),),
         )
 
     def _of_the_quorum(self) -> Iterator[Family]:

@@ -170,7 +170,7 @@ class ControllerServer:
         address = metrics_address(self.config.metrics_listener)
         if address is None:
             return None
-        collectors = (ControllerMetrics(self.controller, self.sessions),)
+        collectors = (ControllerMetrics(self.controller, self.sessions, self.guards),)
         return MetricsListener(self.runtime, address, collectors, self._why_not_ready)
 
     def _why_not_ready(self) -> str | None:

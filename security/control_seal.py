@@ -184,6 +184,8 @@ class DatagramGuards:
     def __init__(self, *, is_required: bool) -> None:
         """With `is_required`, no datagram without a seal counts."""
         self._is_required = is_required
+        self.refused_count = 0
+        """The datagrams that did not count."""
         self._guards: dict[int, _Guard] = {}
 
     def on_session(self, sender: int, datagram_key: bytes | None) -> None:
@@ -197,8 +199,11 @@ class DatagramGuards:
         """True if the datagram counts; it is then noted, so that a copy of it does not."""
         guard = self._guards.get(datagram.heartbeat.broker_id)
         if guard is None:
-            return not self._is_required and not datagram.tag
-        return guard.admits(datagram)
+            counts = not self._is_required and not datagram.tag
+        else:
+            counts = guard.admits(datagram)
+        self.refused_count += not counts
+        return counts
 
 
 @dataclass(slots=True)

@@ -116,6 +116,7 @@ class Session:
         elif self.stream.seal is None and self._requires_seal:
             why = "this controller speaks to nobody who does not prove to hold its cluster's key"
             why = f"{why}: set control.psk.file there"
+            self.server.sessions.unproved_count += 1
             self._refuse(correlation_id, message, HelloAnswer(NOT_PROVED, why))
         else:
             self._greet(correlation_id, message)
@@ -138,6 +139,7 @@ class Session:
         if keys is not None:
             why = "no key of our control.psk.file is in its own"
             log.info("no key of %s is in control.psk.file: no seal", self.stream.peer)
+            self.server.sessions.unproved_count += self._requires_seal
         self.stream.send(correlation_id, Refused(NOT_PROVED, why))
 
     def _greet(self, correlation_id: int, greeting: Hello) -> None:

@@ -12,6 +12,7 @@ from minikafka.controller.metrics import ControllerMetrics
 from minikafka.protocol.control import messages as m
 from minikafka.protocol.control.image import PartitionState
 from minikafka.protocol.types import NO_LEADER
+from minikafka.security.control_seal import DatagramGuards
 
 from ..simulation.stage import Stage, staged
 from ..support.http import get
@@ -24,10 +25,12 @@ CONTROLLER = "kafka_controller_kafkacontroller_"
 STATS = "kafka_controller_controllerstats_"
 RAFT = "kafka_server_raft_metrics_"
 OWN = "minikafka_controller_"
+NO_GUARDS = DatagramGuards(is_required=False)
 
 
 def scrape(lab: Lab) -> Scrape:
-    return Scrape([ControllerMetrics(lab.server.controller, lab.server.sessions)])
+    server = lab.server
+    return Scrape([ControllerMetrics(server.controller, server.sessions, server.guards)])
 
 
 def counts(lab: Lab, *names: str) -> list[float]:
@@ -197,7 +200,7 @@ async def test_a_slow_disk_shows_in_what_waits_and_in_the_latency_of_commits(
 
 
 async def slow_down(node: Node) -> None:
-    collector = ControllerMetrics(node.controller, Sessions(100))
+    collector = ControllerMetrics(node.controller, Sessions(100), NO_GUARDS)
     before = Scrape([collector])
     assert before(f"{OWN}pending_answers") == 0
     node.disk.is_running.clear()
@@ -238,7 +241,7 @@ async def test_a_voter_that_finds_no_other_is_alive_and_not_ready(tmp_path: Path
 @staged(controllers=3)
 async def test_voters_tell_who_leads_and_the_leader_tells_who_lags(stage: Stage) -> None:
     def told(name: str) -> Scrape:
-        return Scrape([ControllerMetrics(stage.controller(name), Sessions(100))])
+        return Scrape([ControllerMetrics(stage.controller(name), Sessions(100), NO_GUARDS)])
 
     ids = {each: stage.controller(each).quorum.node.standing.me for each in CONTROLLERS}
     leader = stage.active_name()

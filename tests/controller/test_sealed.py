@@ -18,7 +18,7 @@ from minikafka.protocol.codec import encode_bytes
 from minikafka.protocol.control import messages as m
 from minikafka.protocol.control import quorum_messages as q
 from minikafka.protocol.control.frames import decode_frame, encode_frame
-from minikafka.protocol.control.heartbeat import Heartbeat, encode_heartbeat
+from minikafka.protocol.control.heartbeat import Heartbeat, decode_heartbeat, encode_heartbeat
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.runtime.runtime import SystemRuntime
@@ -26,6 +26,7 @@ from minikafka.security.control_keys import ControlKeys
 from minikafka.security.control_seal import datagram_tag
 
 from .conftest import WAIT_MS, FakeBroker, Lab
+from .test_metrics import OWN, scrape
 
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
@@ -321,3 +322,26 @@ async def test_s_55_no_key_is_in_what_a_controller_logs_or_shows(
     secrets = (key, repr(raw), repr(bytes([1]) * 32), raw.hex())
     assert not [text for text in texts if any(secret in text for secret in secrets)]
     assert "the keys that were read before are used on" in caplog.text
+
+
+@pytest.mark.moves(
+    "minikafka_controller_unsealed_connections",
+    "minikafka_controller_unproved_connections_total",
+    "minikafka_controller_refused_heartbeats_total",
+)
+async def test_strangers_are_counted_and_so_are_connections_without_a_seal(
+    sealed: Sealed,
+) -> None:
+    lab, names = sealed.lab, ("unproved_connections_total", "refused_heartbeats_total")
+    broker = await sealed.broker(1)
+    assert [scrape(lab)(OWN + name) for name in names] == [0, 0]
+    for keys in (None, sealed.keys(2)):
+        with pytest.raises(ApiError):
+            await sealed.connect(keys)
+    true = Heartbeat(lab.server.controller.cluster_id or "", 1, broker.epoch, bytes(16), 1)
+    assert not lab.server.guards.admits(decode_heartbeat(encode_heartbeat(true)))
+    assert [scrape(lab)(OWN + name) for name in names] == [2, 1]
+    assert scrape(lab)(f"{OWN}unsealed_connections") == 0
+    await sealed.start(security="none")
+    await sealed.connect(None)
+    assert scrape(lab)(f"{OWN}unsealed_connections") == 1

@@ -16,6 +16,7 @@ from minikafka.controller.api.sessions import Sessions
 from minikafka.controller.driver import Controller
 from minikafka.controller.metrics import ControllerMetrics
 from minikafka.runtime.metrics import Collector, Kind
+from minikafka.security.control_seal import DatagramGuards
 
 from .loop import Process
 
@@ -79,4 +80,4 @@ def _of_broker(broker: Broker) -> tuple[Collector, ...]:
 
 
 def _of_controller(controller: Controller) -> tuple[Collector, ...]:
-    return (ControllerMetrics(controller, Sessions(1_000)),)
+    return (ControllerMetrics(controller, Sessions(1_000), DatagramGuards(is_required=False)),)
