@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from minikafka import BootstrapError
+from minikafka.client.admin.cluster_types import MetadataQuorum
 from minikafka.client.admin.controllers import describe_quorum
 from minikafka.client.net.address import Address
 from minikafka.runtime.runtime import SystemRuntime
+from minikafka.security.control_keys import ControlKeys
 
 from ..support.cluster import CONTROLLER_ID, Cluster, free_ports, running_cluster
 
@@ -26,10 +28,15 @@ def address(port: int) -> Address:
     return Address("127.0.0.1", port)
 
 
+async def described(cluster: Cluster, addresses: list[Address]) -> tuple[str, MetadataQuorum]:
+    runtime = SystemRuntime("test")
+    keys = ControlKeys.open(runtime, None, str(cluster.key_path))
+    return await describe_quorum(runtime, addresses, timeout_ms=10_000, keys=keys)
+
+
 async def test_whoever_is_asked_names_the_active_one(cluster: Cluster) -> None:
     found = [
-        await describe_quorum(SystemRuntime("test"), [address(controller.port)], timeout_ms=10_000)
-        for controller in cluster.controllers
+        await described(cluster, [address(controller.port)]) for controller in cluster.controllers
     ]
     assert len({cluster_id for cluster_id, _ in found}) == 1
     assert len({quorum.leader_id for _, quorum in found}) == 1
@@ -42,7 +49,7 @@ async def test_whoever_is_asked_names_the_active_one(cluster: Cluster) -> None:
 async def test_those_that_cannot_be_reached_are_passed_over(cluster: Cluster) -> None:
     (nobody,) = free_ports(1)
     addresses = [address(nobody), address(cluster.controllers[0].port)]
-    cluster_id, _ = await describe_quorum(SystemRuntime("test"), addresses, timeout_ms=10_000)
+    cluster_id, _ = await described(cluster, addresses)
     assert cluster_id
 
 

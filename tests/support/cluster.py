@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from minikafka.deploy.control_key import make_key
+
 T = TypeVar("T")
 Role = Literal["broker", "controller"]
 CONTROLLER_ID = 100
@@ -217,7 +219,12 @@ class Cluster:
         controller_settings: Mapping[str, str] | None = None,
     ) -> None:
         self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self.key_path = directory / "control.key"
+        """The file of the key that all nodes share."""
+        make_key(self.key_path)
         common = {
+            "control.psk.file": str(self.key_path),
             "default.replication.factor": str(min(3, brokers)),
             "min.insync.replicas": str(min(2, brokers)),
         }
