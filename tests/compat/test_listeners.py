@@ -6,6 +6,8 @@ The brokers speak TLS among themselves, and each shows its certificate.
 import contextlib
 import ipaddress
 import itertools
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -31,17 +33,22 @@ HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 
 
 def place(cluster: Cluster, node_id: int) -> None:
-    """Give a broker three listeners on every interface, advertised at its own address."""
-    inside, outside, secure = free_ports(3)
+    """Give a broker four listeners on every interface, advertised at its own address."""
+    inside, outside, secure, login = free_ports(4)
     host = HOSTS[node_id - 1]
     broker = cluster.broker(node_id)
     broker.host, broker.port = host, outside
     told = f"BROKERS://{host}:{inside},CLIENTS://{host}:{outside},SECURE://{host}:{secure}"
+    told += f",LOGIN://{host}:{login}"
     broker.settings |= {
         "listeners": f"CLIENTS://0.0.0.0:{outside},BROKERS://0.0.0.0:{inside},"
-        f"SECURE://0.0.0.0:{secure}",
+        f"SECURE://0.0.0.0:{secure},LOGIN://0.0.0.0:{login}",
         "advertised.listeners": told,
-        "listener.security.protocol.map": "BROKERS:SSL,CLIENTS:PLAINTEXT,SECURE:SSL",
+        "listener.security.protocol.map": "BROKERS:SSL,CLIENTS:PLAINTEXT,SECURE:SSL,LOGIN:SASL_SSL",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.login.ssl.client.auth": "none",
+        "listener.name.login.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain."
+        'PlainLoginModule required user_alice="secret";',
         "inter.broker.listener.name": "BROKERS",
         "ssl.client.auth": "required",
         "broker.rack": f"rack-{node_id}",
@@ -51,7 +58,8 @@ def place(cluster: Cluster, node_id: int) -> None:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory: Path = tmp_path_factory.mktemp("listeners")
-    with Cluster(directory, brokers=3, broker_settings={"num.partitions": "3"}) as one:
+    common = {"num.partitions": "3", "control.security": "none"}
+    with Cluster(directory, brokers=3, broker_settings=common) as one:
         trusted = directory / "ca.pem"
         trusted.write_text(authority().certificate_pem)
         names = tuple(x509.IPAddress(ipaddress.ip_address(host)) for host in HOSTS)
@@ -65,15 +73,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield one.start()
 
 
-def secure_address(cluster: Cluster) -> str:
-    return cluster.broker(1).settings["advertised.listeners"].rpartition("//")[2]
+def address(cluster: Cluster, listener: str) -> str:
+    told = cluster.broker(1).settings["advertised.listeners"].split(",")
+    return next(each.rpartition("//")[2] for each in told if each.startswith(listener))
 
 
 def secured(cluster: Cluster) -> dict[str, str]:
     """Return librdkafka's settings for a client with a certificate."""
     alice = make("alice")
     return {
-        "bootstrap.servers": secure_address(cluster),
+        "bootstrap.servers": address(cluster, "SECURE"),
         "security.protocol": "SSL",
         "ssl.ca.pem": authority().certificate_pem,
         "ssl.certificate.pem": alice.certificate_pem,
@@ -114,6 +123,40 @@ def test_librdkafka_with_tls_and_a_certificate(cluster: Cluster) -> None:
     assert found == by_partition(sent)
 
 
+def test_librdkafka_with_tls_and_a_login(cluster: Cluster) -> None:
+    sent = payloads(seed=35)
+    own = {
+        "bootstrap.servers": address(cluster, "LOGIN"),
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.pem": authority().certificate_pem,
+        "sasl.mechanisms": "PLAIN",
+        "sasl.username": "alice",
+        "sasl.password": "secret",
+    }
+    test_confluent.produce(cluster, "listeners-login", sent, acks="all", **own)
+    found = test_confluent.consume(cluster, "listeners-login", len(sent), **own)
+    assert found == by_partition(sent)
+
+
+def test_a_tool_takes_its_security_from_a_file(cluster: Cluster, tmp_path: Path) -> None:
+    trusted = tmp_path / "ca.pem"
+    trusted.write_text(authority().certificate_pem)
+    own = make("alice").write(tmp_path / "alice.pem")
+    config = tmp_path / "client.properties"
+    config.write_text(
+        f"security.protocol=SSL\nssl.truststore.location={trusted}\nssl.keystore.location={own}\n"
+    )
+    place = ["--bootstrap-server", address(cluster, "SECURE"), "--command-config", str(config)]
+    found = subprocess.run(
+        [sys.executable, "-m", "minikafka", "cluster", "cluster-id", *place],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.startswith("Cluster ID: ")
+
+
 async def test_aiokafka_from_one_bootstrap_address(cluster: Cluster) -> None:
     sent = payloads(seed=32)
     await test_aiokafka.produce(cluster, "listeners-aiokafka", sent, acks="all")
@@ -129,15 +172,28 @@ def test_kafka_python_from_one_bootstrap_address(cluster: Cluster) -> None:
     assert found == by_partition(sent)
 
 
-@pytest.mark.parametrize("has_tls", [False, True], ids=["plain", "tls"])
-def test_our_client_from_one_bootstrap_address(cluster: Cluster, has_tls: bool) -> None:
-    bootstrap, topic = cluster.broker(3).address, f"listeners-ours-{has_tls}"
-    own: CommonSettings = {}
-    if has_tls:
-        bootstrap, alice = secure_address(cluster), make("alice")
+TRUST: CommonSettings = {"ssl_truststore_certificates": authority().certificate_pem}
+LOGIN: CommonSettings = {
+    **TRUST,
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "PLAIN",
+    "sasl_username": "alice",
+    "sasl_password": "secret",
+}
+
+
+@pytest.mark.parametrize("listener", ["CLIENTS", "SECURE", "LOGIN"])
+def test_our_client_from_one_bootstrap_address(cluster: Cluster, listener: str) -> None:
+    bootstrap, topic = address(cluster, listener), f"listeners-ours-{listener}"
+    alice = make("alice")
+    if listener == "CLIENTS":
+        own: CommonSettings = {}
+    elif listener == "LOGIN":
+        own = LOGIN
+    else:
         own = {
+            **TRUST,
             "security_protocol": "SSL",
-            "ssl_truststore_certificates": authority().certificate_pem,
             "ssl_keystore_certificate_chain": alice.certificate_pem,
             "ssl_keystore_key": alice.key_pem(),
         }
