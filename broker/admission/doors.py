@@ -63,6 +63,8 @@ class Doors:
         self._is_closed = False
         self.admitted = self.refused = 0
         """The numbers of connections admitted and refused since the start."""
+        self.unproved: dict[str, int] = {}
+        """By listener, the connections on which a TLS handshake or a login failed."""
         self.bound(connections_max=connections_max, per_host_max=per_host_max)
 
     def bound(self, *, connections_max: int, per_host_max: int) -> None:
@@ -100,6 +102,10 @@ class Doors:
             self.release(silent)
             silent.cut("it is silent, and its place is needed: as many are connected as can be")
         return None
+
+    def note_unproved(self, listener: str) -> None:
+        """Count a TLS handshake or a login that failed."""
+        self.unproved[listener] = self.unproved.get(listener, 0) + 1
 
     def release(self, guest: Guest) -> None:
         """Give back the place of a connection that is closed."""

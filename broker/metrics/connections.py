@@ -28,6 +28,14 @@ class ConnectionMetrics:
             ],
         )
         yield counter(
+            "kafka_server_socket_server_metrics_failed_authentication",
+            "Connections on which a TLS handshake or a login failed, by listener.",
+            [
+                (labels(listener=name, networkProcessor=0), count)
+                for name, count in sorted(doors.unproved.items())
+            ],
+        )
+        yield counter(
             "minikafka_connections_admitted",
             "Connections that were accepted.",
             [("", doors.admitted)],

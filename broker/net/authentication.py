@@ -122,6 +122,7 @@ class Authentication:
         self._held = parts, why
         edge = self._connection.edge
         assert edge.logins is not None
+        edge.doors.note_unproved(self._connection.listener.name)
         delay_ms = edge.logins.config.connection_failed_authentication_delay_ms
         self._timer = edge.deadlines.after(delay_ms, self._send_held)
 

@@ -91,7 +91,7 @@ class Greeting(asyncio.Protocol):
             return
         principal = self._principal(transport)
         if principal is None:
-            self.cut("no rule of ssl.principal.mapping.rules matches its certificate")
+            self._refuse("no rule of ssl.principal.mapping.rules matches its certificate")
             return
         connection = self._make()
         connection.session.principal = principal
@@ -135,9 +135,14 @@ class Greeting(asyncio.Protocol):
     def _on_failed(self, error: OSError) -> None:
         """Log why, unless the peer only closed the connection, as whoever tries a port does."""
         if isinstance(error, ConnectionAbortedError):
-            self.cut(f"no TLS handshake within {HANDSHAKE_MS} ms")
+            self._refuse(f"no TLS handshake within {HANDSHAKE_MS} ms")
         elif not isinstance(error, ConnectionError):
-            self.cut(f"TLS handshake failed, {reason_of(error)}")
+            self._refuse(f"TLS handshake failed, {reason_of(error)}")
+
+    def _refuse(self, why: str) -> None:
+        """Close the connection, because the client did not prove itself."""
+        self._greetings.edge.doors.note_unproved(self._listener.name)
+        self.cut(why)
 
     def cut(self, why: str) -> None:
         """Close the connection at once, and log the reason."""

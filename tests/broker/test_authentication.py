@@ -142,6 +142,7 @@ async def test_s_04_the_refusal_of_a_login_is_held_back(locked: Locked, token: b
     assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert response.error_message == WRONG
     assert client.connection.session.principal == ANONYMOUS
+    assert broker.edge.doors.unproved == {client.connection.listener.name: 1}
 
 
 async def test_s_05_tokens_without_requests(locked: Locked) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.broker.metrics.connections import ConnectionMetrics
 from minikafka.broker.net import greeting
 from minikafka.broker.net.connection import Connection
 from minikafka.broker.net.greeting import Greetings
@@ -22,6 +23,7 @@ from minikafka.security.tls import ClientTls, ListenerTls
 from minikafka.security.tls_config import TlsConfig
 
 from ..security.certificates import Made, authority, make
+from ..support.scrape import Scrape
 from .edge_support import FakeBroker, connections_of
 
 WITHIN_S = 20
@@ -124,16 +126,24 @@ async def test_s_23_a_subject_that_no_rule_matches_is_not_served(
     assert await reader.read() == b""
     assert connections_of(door.broker.edge) == []
     assert "no rule of ssl.principal.mapping.rules matches its certificate" in caplog.text
+    assert door.broker.edge.doors.unproved == {"OUTSIDE": 1}
     await leave(writer)
 
 
-async def test_a_client_without_tls_is_named(door: Door, caplog: pytest.LogCaptureFixture) -> None:
-    reader, writer = await door.plain()
+@pytest.mark.moves("kafka_server_socket_server_metrics_failed_authentication_total")
+async def test_a_client_without_tls_is_named_and_counted(
+    door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
     request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
-    writer.write(b"".join(frame_request(request, 3, 7, "test")))
-    assert await reader.read() == b""
-    assert "TLS handshake failed, wrong version number: the peer does not speak" in caplog.text
-    await leave(writer)
+    name = "kafka_server_socket_server_metrics_failed_authentication_total"
+    for count in (1, 2):
+        reader, writer = await door.plain()
+        writer.write(b"".join(frame_request(request, 3, 7, "test")))
+        assert await reader.read() == b""
+        assert Scrape([ConnectionMetrics(door.broker.edge)])(name, listener="OUTSIDE") == count
+        await leave(writer)
+    (said,) = caplog.messages
+    assert "TLS handshake failed, wrong version number: the peer does not speak" in said
 
 
 async def test_whoever_tries_the_port_is_not_logged(
@@ -143,6 +153,7 @@ async def test_whoever_tries_the_port_is_not_logged(
     writer.write_eof()
     assert await reader.read() == b""
     assert caplog.messages == []
+    assert door.broker.edge.doors.unproved == {}
     await leave(writer)
 
 
