@@ -65,11 +65,6 @@ class ConnectionOptions:
     traffic: Traffic | None = None
     """The object that counts what goes over the connections; None if nothing is counted."""
 
-    @property
-    def is_tls(self) -> bool:
-        """True if the bytes are encrypted by TLS."""
-        return self.security is not None and self.security.tls is not None
-
 
 class _Pending:
     """A request whose answer has not arrived."""
@@ -118,6 +113,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._end: str | None = None
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self.versions = AgreedVersions(address)
+        self.is_tls = options.security is not None and options.security.tls is not None
 
     # -- opening and closing
 
@@ -144,7 +140,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             raise ConnectError(Attempt(connection.address, LOG_IN, str(error))) from error
         except (OSError, ConnectionLost, RemoteProtocolError, UnsupportedVersion) as error:
             connection.abort("could not be opened")
-            raise ConnectError(_attempt(connection.address, phase, error)) from error
+            raise ConnectError(_attempt(connection, phase, error)) from error
         except BaseException:
             connection.abort("opening was given up")
             raise
@@ -250,7 +246,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._traffic.on_sent(sum(map(len, parts)))
         if len(parts) == 1:
             self._transport.write(parts[0])
-        elif self._options.is_tls:
+        elif self.is_tls:
             for piece in in_records(parts):
                 self._transport.write(piece)
         else:
@@ -375,17 +371,23 @@ async def _connect(
     )
 
 
-def _attempt(address: str, phase: str, error: Exception) -> Attempt:
+def _attempt(connection: KafkaConnection, phase: str, error: Exception) -> Attempt:
     """Describe why a connection could not be opened, with a hint if the port may be wrong."""
+    address, is_tls = connection.address, connection.is_tls
+    cause = str(error).removeprefix(f"{address}: ")
     if phase == "connect" and isinstance(error, OSError):
         if is_refusal(error):
             return Attempt(address, HANDSHAKE, reason_of(error))
         # getaddrinfo's errors are OSErrors too; only they have these numbers below zero.
         if (error.errno or 0) < 0:
             phase = "resolve"
-    cause = str(error).removeprefix(f"{address}: ")
+        elif is_tls and error.errno is None:
+            cause = "closed in the TLS handshake; is it a broker's port for TLS?"
     if phase == "negotiate" and cause == CLOSED:
-        cause = "closed without an answer; is it a broker's port for plain text, not for TLS?"
+        hint = "does the broker ask for another certificate? Its log says why"
+        if not is_tls:
+            hint = "is it a broker's port for plain text, not for TLS?"
+        cause = f"closed without an answer; {hint}"
     return Attempt(address, phase, cause)
 
 

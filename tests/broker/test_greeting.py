@@ -48,8 +48,10 @@ class Door:
             "127.0.0.1", self.port, ssl=context, server_hostname="localhost"
         )
 
-    async def open(self, trusted: Made) -> KafkaConnection:
+    async def open(self, trusted: Made, own: Made | None = None) -> KafkaConnection:
         given = {"ssl.truststore.certificates": trusted.certificate_pem}
+        if own is not None:
+            given["ssl.keystore.location"] = own.write(self.directory / "client.pem")
         tls = ClientTls(self.broker.runtime, from_mapping(TlsConfig, given))
         options = ConnectionOptions(security=ClientSecurity(tls=tls))
         return await KafkaConnection.open(self.broker.runtime, "localhost", self.port, options)
@@ -197,3 +199,22 @@ async def test_a_broker_that_the_client_does_not_trust_is_not_tried_again(
     assert attempt.phase == HANDSHAKE
     assert attempt.cause.startswith("certificate verify failed: ")
     assert BootstrapError([attempt]).is_final
+
+
+async def test_a_client_that_is_refused_after_the_handshake_is_told_where_to_look(
+    door: Door,
+) -> None:
+    with pytest.raises(ConnectError, match="closed without an answer; does the broker ask for"):
+        await door.open(authority(), make("zoe"))
+
+
+@pytest.mark.parametrize("loop", ["uvloop", pytest.param("asyncio", marks=pytest.mark.plain_loop)])
+async def test_a_client_with_tls_at_a_port_for_plain_text_is_told_so(door: Door, loop: str) -> None:
+    listener = Listener("PLAINTEXT")
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(door.broker.edge, listener, door.broker.apis, None), "127.0.0.1", 0
+    )
+    door.port = server.sockets[0].getsockname()[1]
+    with pytest.raises(ConnectError, match="closed in the TLS handshake; is it a broker's port"):
+        await door.open(authority())
+    server.close()
