@@ -220,7 +220,10 @@ def _make_reach(ground: Ground, metadata: Metadata) -> tuple[Whereabouts, Reach]
 
 
 def _make_security(ground: Ground, listener: str) -> ClientSecurity | None:
-    """Return the security of connections to that listener of other brokers."""
+    """Return the security of connections to that listener of other brokers; None if it has none.
+
+    Raise ConfigError if a setting of it is wrong.
+    """
     config, properties, _ = ground.settings
     sasl = sasl_of(config, properties).get(listener)
     tls = None

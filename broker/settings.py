@@ -114,7 +114,10 @@ def _is_elsewhere(key: str) -> bool:
 
 
 def _check_listener_keys(config: BrokerConfig, properties: Mapping[str, str]) -> list[str]:
-    """Return warnings for keys of one listener that have no effect; refuse those of none."""
+    """Return warnings for keys of one listener that have no effect.
+
+    Raise ConfigError if a key is unknown, or names a listener that does not exist.
+    """
     listeners = [each.name for each in parse_listeners("listeners", config.listeners)]
     names = dict.fromkeys([*listeners, *config.controller_listener_names])
     rows = [*settings_of(ListenerTlsConfig), *settings_of(SaslConfig)]

@@ -50,8 +50,9 @@ class Whereabouts:
     def is_used_by(self, broker_id: int, listener: str) -> bool:
         """True if a broker of that id connects to this one over that listener.
 
-        It is this broker's inter-broker listener, or the other one's, which is the first that it
-        has registered: while the configuration is changed broker by broker, the two differ.
+        This holds for the inter-broker listener of this broker, and for that of the other, which is
+        the first that it has registered: while the configuration is changed broker by broker, the
+        two differ.
         """
         if listener == self.inter_broker_listener:
             return True

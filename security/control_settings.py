@@ -13,7 +13,7 @@ FILE: Final = "control.psk.file"
 PSK: Final = "psk"
 NONE: Final = "none"
 HOW: Final = "`minikafka generate key` makes one, the same for all nodes"
-"""The way to a key, for messages."""
+"""A hint for error messages: the way to make a key."""
 
 _LOOPBACK: Final = re.compile(r"127(\.\d{1,3}){3}|::1|localhost")
 

@@ -28,7 +28,7 @@ _BEFORE_SUBJECT: Final = 4
 
 
 def subject_of(certificate: bytes) -> str:
-    """Return the subject of a certificate in DER; ValueError if the bytes are no certificate."""
+    """Return the subject of a certificate in DER. Raise ValueError if it is none."""
     try:
         ((_, signed),) = _elements(certificate)
         (_, inner), *_ = _elements(signed)
@@ -69,7 +69,7 @@ def _escaped(text: str) -> str:
 
 
 def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield tag and content of each element; ValueError if one reaches beyond the end."""
+    """Yield tag and content of each element. Raise ValueError if one is cut off."""
     position = 0
     while position < len(data):
         tag, size = data[position], data[position + 1]

@@ -45,7 +45,7 @@ class PrincipalMapping:
     """The rules of one listener, in order."""
 
     def __init__(self, text: str) -> None:
-        """Parse the rules; ConfigError says which part is none."""
+        """Parse the rules. Raise ConfigError, which names a part that is no rule."""
         self._rules: list[_Rule] = []
         position = 0
         while position < len(text):

@@ -35,7 +35,7 @@ class Given(NamedTuple):
     """A store as it was given."""
 
     key: str
-    """The setting that gives it, for messages."""
+    """The setting that gives the store, for error messages."""
     location: str | None
     """The path of the file; None if the setting has the content itself."""
     content: bytes
@@ -48,7 +48,7 @@ class Given(NamedTuple):
 
 
 def identity_of(given: Given, key_password: str | None) -> Identity:
-    """Return key and chain of a key store; ConfigError if it does not have them."""
+    """Return key and chain of a key store. Raise ConfigError if it lacks one."""
     if _kind(given) == PKCS12:
         pem, password = _of_pkcs12(given), None
     else:
@@ -62,7 +62,7 @@ def identity_of(given: Given, key_password: str | None) -> Identity:
 
 
 def trusted_of(given: Given) -> str:
-    """Return the certificates of a trust store as PEM; ConfigError if there is none."""
+    """Return the certificates of a trust store as PEM. Raise ConfigError if there is none."""
     pem = _of_pkcs12(given) if _kind(given) == PKCS12 else _text(given)
     trusted = [block for label, block in pem_blocks(pem) if label == "CERTIFICATE"]
     if not trusted:
@@ -86,7 +86,10 @@ def pem_blocks(text: str) -> list[tuple[str, str]]:
 
 
 def _kind(given: Given) -> str:
-    """Return PEM or PKCS12 by content; ConfigError if it is neither, or not of the given type."""
+    """Return PEM or PKCS12 by content.
+
+    Raise ConfigError if it is neither, or not of the given type.
+    """
     content, kind = given.content, None
     if content.startswith(_JAVA_BEGINS):
         store = given.location or "store.jks"
@@ -115,7 +118,10 @@ def _text(given: Given) -> str:
 
 
 def _of_pkcs12(given: Given) -> str:
-    """Return the key, its certificate and the others of a PKCS12 store as PEM."""
+    """Return the key, its certificate and the others of a PKCS12 store as PEM.
+
+    Raise ConfigError if the library is missing or the store cannot be opened.
+    """
     try:
         from cryptography.hazmat.primitives.serialization import (
             Encoding,

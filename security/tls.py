@@ -50,7 +50,7 @@ class Stores(NamedTuple):
 
 
 def read_stores(fs: FileSystem, config: TlsConfig) -> Stores:
-    """Read the key store and the trust store; ConfigError names the file that cannot be used."""
+    """Read the key store and the trust store. Raise ConfigError, which names a bad file."""
     own = trusted = None
     if config.ssl_keystore_key is not None:
         pem = f"{config.ssl_keystore_certificate_chain}\n{config.ssl_keystore_key}"
@@ -94,7 +94,7 @@ class Renewed(Generic[T]):
     def __init__(
         self, runtime: Runtime, config: TlsConfig, build: Callable[[Stores, T | None], T]
     ) -> None:
-        """`build` makes the value; it gets the value before, and may raise ConfigError."""
+        """`build` makes the value; it gets the value before, or None, and may raise ConfigError."""
         self._runtime = runtime
         self._config = config
         self._build = build
@@ -104,7 +104,7 @@ class Renewed(Generic[T]):
         self._said = ""
 
     def current(self) -> T:
-        """Return the value, of the files as they were at most LOOK_MS ago."""
+        """Return the value made of the files as they were at most LOOK_MS ago."""
         now_ms = self._runtime.monotonic_ms()
         if now_ms - self._looked_ms >= LOOK_MS:
             self._looked_ms = now_ms
@@ -142,7 +142,7 @@ class ListenerTls:
     """The server's end of TLS on one listener."""
 
     def __init__(self, runtime: Runtime, properties: Mapping[str, str], listener: str) -> None:
-        """Read the stores; ConfigError names the setting that is wrong."""
+        """Read the stores. Raise ConfigError, which names the wrong setting."""
         self._config = from_mapping(ListenerTlsConfig, listener_properties(properties, listener))
         self._mapping = PrincipalMapping(self._config.ssl_principal_mapping_rules)
         self._served = Renewed(runtime, self._config, self._serve)
@@ -173,7 +173,7 @@ class ClientTls:
     """The client's end of TLS on all connections of one client."""
 
     def __init__(self, runtime: Runtime, config: TlsConfig) -> None:
-        """Read the stores; ConfigError names the setting that is wrong."""
+        """Read the stores. Raise ConfigError, which names the wrong setting."""
         self._context = Renewed(runtime, config, lambda stores, _: client_context(config, stores))
 
     @property
@@ -188,7 +188,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 def served_of(config: ListenerTlsConfig, stores: Stores) -> Served:
-    """Make a listener's context and try it; ConfigError says what no client would accept."""
+    """Make a listener's context and try it. Raise ConfigError if no client would accept it."""
     if stores.own is None:
         why = "is required on a listener with TLS: a file with private key and certificates"
         raise ConfigError(KEYSTORE, None, why)
@@ -211,7 +211,7 @@ def served_of(config: ListenerTlsConfig, stores: Stores) -> Served:
 
 
 def client_context(config: TlsConfig, stores: Stores) -> ssl.SSLContext:
-    """Make a client's context; ConfigError if a store cannot be used.
+    """Make a client's context. Raise ConfigError if a store cannot be used.
 
     Without a trust store it trusts what the system trusts.
     """
@@ -224,7 +224,10 @@ def client_context(config: TlsConfig, stores: Stores) -> ssl.SSLContext:
 
 
 def _set_up(context: ssl.SSLContext, config: TlsConfig, stores: Stores) -> Identity | None:
-    """Load what the settings say into the context, and return the key and chain if it has them."""
+    """Load what the settings say into the context; return the key and chain, or None.
+
+    Raise ConfigError if a store cannot be used.
+    """
     chosen = [VERSIONS[each] for each in config.ssl_enabled_protocols]
     context.minimum_version, context.maximum_version = min(chosen), max(chosen)
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -283,7 +286,8 @@ def openssl_suite(name: str) -> str:
 def _try(context: ssl.SSLContext, identity: Identity) -> ssl.SSLObject:
     """Shake hands with a client that trusts exactly this certificate, and return the client's end.
 
-    SSLError says why a client would not go on, for example because the certificate has expired.
+    Raise SSLError, which says why a client would not go on, for example because the certificate has
+    expired.
     """
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False

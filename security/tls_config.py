@@ -133,6 +133,6 @@ class ListenerTlsConfig(TlsConfig):
     )
 
     def check(self) -> None:
-        """Raise ConfigError if settings contradict each other, or a rule is none."""
+        """Raise ConfigError if settings contradict each other, or a mapping rule is malformed."""
         TlsConfig.check(self)
         PrincipalMapping(self.ssl_principal_mapping_rules)

@@ -31,7 +31,7 @@ class Greetings:
         self._open: dict[Greeting, None] = {}
 
     def greet(self, listener: Listener, make: Callable[[], Connection]) -> "Greeting":
-        """Return the protocol of a new connection, which `make` shall serve after its handshake."""
+        """Return the protocol that makes the handshake; then `make` gives the one that serves."""
         return Greeting(self, listener, make)
 
     def enter(self, greeting: "Greeting") -> None:
@@ -75,11 +75,11 @@ class Greeting(asyncio.Protocol):
         self._greetings.enter(self)
 
     def data_received(self, data: bytes) -> None:
-        """Keep bytes that come before TLS, or after it the connection, takes over."""
+        """Keep bytes that come before TLS has taken over, or after it before the connection has."""
         self._early += data
 
     async def carry_out(self) -> None:
-        """Shake hands, then let the connection take over; one that fails is closed."""
+        """Shake hands, then let the connection take over; a failed handshake closes it."""
         try:
             transport = await self._secured()
         except OSError as error:
@@ -116,7 +116,7 @@ class Greeting(asyncio.Protocol):
         )
 
     def _hand_on(self, protocol: asyncio.BaseProtocol) -> None:
-        """Give the bytes that came early to the protocol whose they are, as the loop would."""
+        """Give the bytes that came early to the protocol that they are for, as the loop would."""
         taker = cast("asyncio.BufferedProtocol", protocol)
         early, self._early = memoryview(self._early), bytearray()
         while early:
@@ -133,7 +133,7 @@ class Greeting(asyncio.Protocol):
         return self._greetings.listeners[self._listener.name].principal_of(certificate)
 
     def _on_failed(self, error: OSError) -> None:
-        """Log why, unless the peer only closed the connection, as whoever tries a port does."""
+        """Log why a handshake failed, unless the peer only closed the connection (a port scan)."""
         if isinstance(error, ConnectionAbortedError):
             self._refuse(f"no TLS handshake within {HANDSHAKE_MS} ms")
         elif not isinstance(error, ConnectionError):

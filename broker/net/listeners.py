@@ -25,7 +25,7 @@ class Listeners:
     """The listeners of one broker."""
 
     def __init__(self, runtime: Runtime, settings: Settings) -> None:
-        """Read keys and certificates; ConfigError names the setting that is wrong."""
+        """Read keys and certificates. Raise ConfigError, which names the wrong setting."""
         self._config = settings.config
         self.tls = {
             name: ListenerTls(runtime, settings.properties, name)

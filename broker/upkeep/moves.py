@@ -90,7 +90,7 @@ class Moves:
     def ask(self, partition: Partition, target: LogDirectory) -> None:
         """Move a replica to `target`; a move of it to another directory is given up.
 
-        If the replica is there already, that is all.
+        If the replica is in `target` already, nothing more happens.
         """
         known = self._moving.get(partition)
         if known is not None:
@@ -120,7 +120,7 @@ class Moves:
                 self._give_up(moving)
 
     def _give_up(self, moving: Moving) -> None:
-        """Let the replica be as it was; the lane removes the files."""
+        """Leave the replica in its directory; the lane of the target removes the copied files."""
         moving.given_up.set()
         self._forget(moving)
         if moving.move is not None and moving.move.log.copy is moving.move.copy:
@@ -214,7 +214,7 @@ class Moves:
         await happens_within(moving.given_up, pause_ms)
 
     async def _swap(self, moving: Moving, move: Move) -> bool:
-        """Swap if the copy is whole and stable; the replica's flushes are held."""
+        """Swap if the copy is whole and stable, and return True; the replica's flushes are held."""
         partition = moving.partition
         if next_step(moving.standing(is_held=True)) is Step.FLUSH:
             try:

@@ -49,7 +49,7 @@ class Stranger:
         self.invariants = invariants
         self.rng = world.rng("nemesis/stranger")
         self.datagram_count = 0
-        """The datagrams that it has sent."""
+        """The number of datagrams that the stranger has sent."""
         self.host = world.add_host(THIEF)
         self.host.disk.put(KEY_FILE, key_text(666))
 
@@ -124,7 +124,7 @@ class Stranger:
     # -- connections
 
     async def repeat_a_session(self, runtime: SimRuntime, whom: Daemon) -> None:
-        """Send the bytes of a connection that was overheard: nothing but its offer is answered."""
+        """Send the bytes of a connection that was overheard: only its offer may be answered."""
         if self.ear.sessions:
             heard = self.rng.choice(list(self.ear.sessions.values()))
             await self._send_raw(whom, bytes(heard), "a repeated session")

@@ -144,7 +144,7 @@ class Invariants:
             )
 
     def on_polled(self, partition: ClientPartition, offset: int) -> None:
-        """Note that a consumer got a record, which must never be lost from now on."""
+        """Check that a record which a consumer got is committed (invariant 6)."""
         truth = self._truth_of(partition)
         if truth is None or truth.was_unclean:
             return

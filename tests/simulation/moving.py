@@ -57,7 +57,7 @@ def other(path: str) -> str:
 
 
 async def moved(stage: Stage, broker: int, path: str, topic: str = "t") -> None:
-    """Ask, and wait until the replica is there and nothing of it is anywhere else."""
+    """Ask for a move; wait until the replica is there and no file of it is anywhere else."""
     assert await ask_to_move(stage, broker, path, topic) == ErrorCode.NONE
     await stage.until(lambda: names(stage, broker, path, topic) == [f"{topic}-0"], "moved", 20)
     away = other(path)

@@ -37,7 +37,7 @@ class SealChecks:
             self._counted[tag] = None
 
     def check_image(self, image: MetadataImage) -> Iterator[str]:
-        """Check the newest committed metadata."""
+        """Yield what in the newest committed metadata is a stranger's."""
         if image.topic(STOLEN) is not None:
             yield "invariant 34: a stranger has created a topic"
         for broker in image.brokers.values():

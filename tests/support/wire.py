@@ -29,7 +29,7 @@ def ask(address: str, request: object, answer: type[T], version: int) -> T:
 def produce(
     address: str, topic: str, values: list[bytes], *, acks: int, timeout_ms: int = 5000
 ) -> PartitionProduceResponse:
-    """Produce one batch to partition 0."""
+    """Produce one batch to partition 0, and return the answer."""
     data = PartitionProduceData(index=0, records=bytes(build([(1, None, v) for v in values])))
     request = ProduceRequest(
         acks=acks,
