@@ -1,1 +1,1 @@
-"""Running a cluster: the local launcher and the root command."""
+"""Running a cluster: the root command, launchers, generated files, the doctor and plans."""

@@ -39,7 +39,8 @@ from .cluster_types import (
 async def describe_cluster(asking: Asking, *, include_fenced: bool = False) -> ClusterDescription:
     """Describe the cluster: its id, its brokers, and the broker that takes admin requests.
 
-    Fenced brokers are included if the broker that is asked supports this.
+    Fenced brokers are included if the broker that is asked supports this. Raise ApiError if the
+    broker refuses.
     """
 
     async def ask(connection: KafkaConnection) -> ClusterDescription:

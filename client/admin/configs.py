@@ -103,7 +103,8 @@ async def alter_configs(
 ) -> None:
     """Replace whole configurations: settings that are not named return to their defaults.
 
-    This call exists for older tools; `incremental_alter_configs` changes single settings.
+    This call exists for older tools; `incremental_alter_configs` changes single settings. Raise
+    AdminError with the resources that are refused; the others are changed.
     """
     by_name = {str(resource): resource for resource in configs}
 
@@ -130,7 +131,10 @@ async def alter_configs(
 async def list_config_resources(
     asking: Asking, types: Sequence[ResourceType] = ()
 ) -> list[ConfigResource]:
-    """List the resources that have settings of their own; of all types if `types` is empty."""
+    """List the resources that have settings of their own; of all types if `types` is empty.
+
+    Raise ApiError if the broker refuses.
+    """
 
     async def ask(connection: KafkaConnection) -> list[ConfigResource]:
         request = ListConfigResourcesRequest(resource_types=[int(one) for one in types])

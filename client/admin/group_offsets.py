@@ -39,6 +39,7 @@ async def list_group_offsets(
     """Return the committed offsets of a group, in these partitions or in all.
 
     With `require_stable`, wait until no open transaction has offsets pending for them (KIP-447).
+    Raise ApiError if the coordinator refuses.
     """
     request = question(group_id, partitions, is_stable=require_stable)
     coordinator = asking.coordinators.of(CoordinatorType.GROUP, group_id)
@@ -72,7 +73,10 @@ async def alter_group_offsets(
 async def delete_group_offsets(
     asking: Asking, group_id: str, partitions: Iterable[TopicPartition]
 ) -> None:
-    """Delete a group's offsets in partitions of topics that no member is subscribed to."""
+    """Delete a group's offsets in partitions of topics that no member is subscribed to.
+
+    Raise ApiError if the group is refused, AdminError with partitions that are refused.
+    """
     topics = [
         OffsetDeleteRequestTopic(
             name=topic,

@@ -37,7 +37,8 @@ async def list_groups(
 ) -> list[GroupListing]:
     """List the groups of all brokers, sorted by name.
 
-    If `states` or `types` is given, list only groups in these states or of these types.
+    If `states` or `types` is given, list only groups in these states or of these types. Raise
+    ApiError if a broker refuses.
     """
 
     async def ask(connection: KafkaConnection) -> list[GroupListing]:

@@ -91,7 +91,7 @@ async def describe_log_dirs(
 ) -> dict[int, dict[str, LogDirectory]]:
     """Describe the log directories of these brokers, or of all, by broker and path.
 
-    If `partitions` is given, describe only their replicas.
+    If `partitions` is given, describe only their replicas. Raise ApiError if a broker refuses.
     """
     topics = (
         None

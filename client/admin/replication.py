@@ -114,7 +114,10 @@ async def alter_partition_reassignments(
 async def list_partition_reassignments(
     asking: Asking, partitions: Partitions | None = None
 ) -> dict[TopicPartition, Reassignment]:
-    """Return the reassignments under way of these partitions, or of all."""
+    """Return the reassignments under way of these partitions, or of all.
+
+    Raise ApiError if the broker refuses.
+    """
     wanted = None if partitions is None else by_topic(partitions)
 
     async def ask(connection: KafkaConnection) -> dict[TopicPartition, Reassignment]:

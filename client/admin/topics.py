@@ -56,7 +56,10 @@ cache that answer."""
 async def create_topics(
     asking: Asking, topics: Sequence[NewTopic], *, validate_only: bool = False
 ) -> dict[str, CreatedTopic]:
-    """Create topics; with `validate_only`, only check whether they could be created."""
+    """Create topics; with `validate_only`, only check whether they could be created.
+
+    Raise AdminError with the topics that are refused; the others are created.
+    """
     by_name = {topic.name: _creatable(topic) for topic in topics}
 
     async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[CreatedTopic]:
@@ -81,7 +84,10 @@ async def create_topics(
 
 
 async def delete_topics(asking: Asking, names: Sequence[str]) -> None:
-    """Delete topics and all their records."""
+    """Delete topics and all their records.
+
+    Raise AdminError with the topics that are refused; the others are deleted.
+    """
 
     async def ask(connection: KafkaConnection, names: list[str]) -> Outcomes[str]:
         version = connection.versions.of(ApiKey.DELETE_TOPICS)
@@ -109,7 +115,8 @@ async def create_partitions(
 ) -> None:
     """Add partitions to topics, up to the total numbers in `counts`.
 
-    `assignments` lists the brokers of each new partition of a topic, preferred leader first.
+    `assignments` lists the brokers of each new partition of a topic, preferred leader first. Raise
+    AdminError with the topics that are refused; the others are changed.
     """
     placed = assignments or {}
 

@@ -59,7 +59,7 @@ async def list_transactions(
     """List the transactional ids that pass every filter, sorted by name.
 
     `longer_than_ms` selects transactions that have been open for longer, `pattern` the ids that
-    match a regular expression.
+    match a regular expression. Raise ApiError if a broker refuses.
     """
 
     async def ask(connection: KafkaConnection) -> list[tuple[str, int, str]]:
@@ -113,7 +113,10 @@ async def describe_transactions(
 async def fence_producers(
     asking: Asking, transactional_ids: Iterable[str]
 ) -> dict[str, FencedProducer]:
-    """Fence the producers of these ids and abort their transactions; return the new epochs."""
+    """Fence the producers of these ids and abort their transactions; return the new epochs.
+
+    Raise AdminError with the ids that are refused; the others are fenced.
+    """
 
     async def ask(coordinator: Coordinator, name: str) -> FencedProducer:
         request = InitProducerIdRequest(
@@ -131,7 +134,10 @@ async def fence_producers(
 async def describe_producers(
     asking: Asking, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
 ) -> dict[TopicPartition, list[ActiveProducer]]:
-    """List the producers of each partition, as its leader knows them, or broker `broker_id`."""
+    """List the producers of each partition, as its leader knows them, or broker `broker_id`.
+
+    Raise AdminError with the partitions that are refused.
+    """
     wanted: dict[TopicPartition, None] = dict.fromkeys(
         TopicPartition(*partition) for partition in partitions
     )
@@ -158,7 +164,10 @@ async def describe_producers(
 
 
 async def abort_transaction(asking: Asking, transaction: OpenTransaction) -> None:
-    """Write an abort marker to one partition, for a transaction that no coordinator ends."""
+    """Write an abort marker to one partition, for a transaction that no coordinator ends.
+
+    Raise AdminError if the leader refuses.
+    """
     partition, producer_id, epoch, coordinator_epoch = transaction
 
     async def ask(
