@@ -59,7 +59,7 @@ def count_partitions(image: MetadataImage) -> PartitionCounts:
 
 
 class ControllerMetrics:
-    """The collector of one controller."""
+    """Collects the metrics of one controller."""
 
     def __init__(self, controller: Controller, sessions: Sessions, guards: DatagramGuards) -> None:
         self._controller = controller

@@ -9,7 +9,7 @@ NAME = "kafka_server_client_metrics_"
 
 
 class ClientMetrics:
-    """The collector of the metrics that clients push (KIP-714)."""
+    """Collects the metrics that clients push (KIP-714)."""
 
     def __init__(self, telemetry: ClientTelemetry, now_ms: Callable[[], int]) -> None:
         self._telemetry = telemetry

@@ -9,7 +9,7 @@ from ..net.connection import Connection
 
 
 class ConnectionMetrics:
-    """The collector of connections and of the memory that `Load` counts."""
+    """Collects the metrics of connections, and of the memory that `Load` counts."""
 
     def __init__(self, edge: Edge) -> None:
         self._edge = edge

@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 class GroupMetrics:
-    """The collector of groups."""
+    """Collects the offsets and the lag of the groups that a broker coordinates."""
 
     def __init__(self, edge: Edge, lag: GroupLag) -> None:
         self._edge = edge

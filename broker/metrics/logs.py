@@ -22,7 +22,7 @@ _EXTENT: Final = (
 
 
 class LogMetrics:
-    """The collector of logs and data directories."""
+    """Collects the metrics of logs and data directories."""
 
     def __init__(self, runtime: Runtime, store: LogStore, labelled: Labelled) -> None:
         self._runtime = runtime

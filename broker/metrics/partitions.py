@@ -19,7 +19,7 @@ _OF_CLUSTER = "kafka_cluster_partition_"
 
 
 class PartitionMetrics:
-    """The collector of the partitions that a broker leads, and of its counts over them."""
+    """Collects the metrics of the partitions that a broker leads, and counts over them."""
 
     def __init__(self, edge: Edge, labelled: Labelled) -> None:
         self._edge = edge

@@ -10,7 +10,7 @@ _OF_MANAGER = "kafka_server_replicamanager_"
 
 
 class ReplicationMetrics:
-    """The collector of followed partitions and of ISR changes."""
+    """Collects the metrics of followed partitions and of ISR changes."""
 
     def __init__(self, proposals: IsrProposals, labelled: Labelled) -> None:
         self._proposals = proposals

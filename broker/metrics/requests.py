@@ -25,7 +25,7 @@ _OPERATIONS: Final[dict[type[Answer], str]] = {
 
 
 class RequestMetrics:
-    """The collector of requests."""
+    """Collects the metrics of requests."""
 
     def __init__(self, edge: Edge, times: RequestTimes) -> None:
         self._edge = edge

@@ -40,7 +40,7 @@ _NAMES: Final = (
 
 
 class TrafficMetrics:
-    """The collector of the counts of produced and fetched records and bytes by topic."""
+    """Collects the counts of produced and fetched records and bytes, by topic."""
 
     def __init__(self, traffic: Traffic, labelled: Labelled) -> None:
         self._traffic = traffic

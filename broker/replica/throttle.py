@@ -1,4 +1,4 @@
-"""A bound on bytes per second for replicas that catch up, so that other traffic has room.
+"""A bound on bytes per second for replicas that catch up or move, so that others have room.
 
 Pure. Bytes are counted after they were moved, and may exceed the bound. The next fetch then waits
 until the excess is paid back by time. The bytes of one second may be moved at once. The fetching

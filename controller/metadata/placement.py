@@ -33,7 +33,7 @@ class Count:
 
 @dataclass(slots=True)
 class Load:
-    """The brokers that may get new replicas, and the present counts of all brokers."""
+    """The brokers that may get new replicas, and the counts of replicas of every broker."""
 
     brokers: Sequence[BrokerRegistration]
     count: Count = field(default_factory=Count)
