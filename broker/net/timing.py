@@ -36,7 +36,7 @@ class Counted:
     __slots__ = ("api", "byte_count", "count", "version")
 
     def __init__(self, version: int, api: object = None) -> None:
-        """`api` is the API's row in the dispatch table; `Connection` compares it with a request's."""
+        """`api` is the API's row in the dispatch table, with which requests are compared."""
         self.api = api
         self.version = version
         self.count = 0

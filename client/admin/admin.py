@@ -69,7 +69,7 @@ class Admin:
     async def start(self) -> Self:
         """Connect to the cluster, as `async with` does.
 
-        Raise BootstrapError on bootstrap_timeout_ms.
+        Raise BootstrapError after bootstrap_timeout_ms.
         """
         await self._asking.start()
         return self

@@ -30,7 +30,7 @@ METADATA_RELEASES = [
         for number in range(count)
     ),
 ]
-"""The releases that Kafka's tools call the levels of metadata.version by, from the first on."""
+"""Kafka's names for the levels of metadata.version, from FIRST_METADATA_LEVEL on."""
 DONE = {"upgrade": "upgraded to {}", "downgrade": "downgraded to {}", "disable": "disabled"}
 PLAIN = {"upgrade": "upgrade {} to {}", "downgrade": "downgrade {} to {}", "disable": "disable {}"}
 

@@ -102,7 +102,7 @@ class Consumer(Generic[K, V]):
     async def start(self) -> Self:
         """Connect to the cluster, as `async with` does.
 
-        Raise BootstrapError on bootstrap_timeout_ms.
+        Raise BootstrapError after bootstrap_timeout_ms.
         """
         if await self._engine.start():
             self._committing.start()

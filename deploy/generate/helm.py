@@ -72,5 +72,5 @@ def values(wanted: Charted) -> dict[str, Value]:
 
 
 def _resources(cpu: str, memory: str) -> dict[str, Value]:
-    """Request a share of a core, and limit only memory, because a CPU limit slows a daemon down."""
+    """Return a share of a core and a limit of memory; a limit of CPU would slow a daemon down."""
     return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory}}
