@@ -168,8 +168,8 @@ class Copy:
             found = await self._read(start, FIRST_BATCH)
         except OffsetOutOfRange:
             return
-        first = next((header.base_offset for _, header in headers(found.data)), start)
-        base = min(first, start)
+        data = self._judged(found, start) if found.data else found.data
+        base = min([start, *(header.base_offset for _, header in headers(data))])
         producers = await self._producers_at(base)
         is_same = (cuts, start) == (source.cuts, source.log_start_offset)
         if producers is None or not is_same or source.copy is not self:
@@ -202,20 +202,25 @@ class Copy:
 
     def _append(self, found: LogSlice, high_watermark: int) -> int:
         """Append what was read at the copy's end, if it is good; return its bytes."""
-        source, log = self._source, self.log
+        log = self.log
         if not found.data:
             return 0
         offset = log.log_end_offset
-        verdict = judge(found.data, offset, source.reader.rules, at_most=MAX_JUDGED)
-        if not verdict.size:
-            path = f"{source.directory}/{file_name(found.segment_base, LOG)}"
-            raise source.reader.damaged(CorruptLog(path, found.position, verdict.problem))
-        data = found.data[: verdict.size]
+        data = self._judged(found, offset)
         log.append_run([header for _, header in headers(data)], data)
         log.producers.settle(high_watermark)
         self._take_aborted(found.segment_base, offset)
         self._follow_start()
-        return verdict.size
+        return len(data)
+
+    def _judged(self, found: LogSlice, offset: int) -> memoryview:
+        """Return the good batches at the front; raise CorruptLog if the first is damaged."""
+        source = self._source
+        verdict = judge(found.data, offset, source.reader.rules, at_most=MAX_JUDGED)
+        if not verdict.size:
+            path = f"{source.directory}/{file_name(found.segment_base, LOG)}"
+            raise source.reader.damaged(CorruptLog(path, found.position, verdict.problem))
+        return found.data[: verdict.size]
 
     def _take_aborted(self, source_base: int, offset: int) -> None:
         """Have the source's index of aborted transactions for what was appended from `offset` on.

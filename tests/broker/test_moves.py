@@ -131,6 +131,32 @@ async def test_a_move_is_taken_back(stage: Stage) -> None:
 
 
 @staged(brokers=1, broker=TWO_DISKS)
+async def test_producers_do_not_wait_for_a_slow_disk_to_which_a_replica_moves(
+    stage: Stage,
+) -> None:
+    await stage.create_topic("t", [[1]], configs={"flush.policy": "group"})
+    await stage.send("t", *VALUES)
+    target = other(place_of(stage, 1))
+    disk = stage.daemon(1).host.disk
+
+    def slow_if_target(path: str) -> None:
+        disk.slow_sync_chance = 1.0 if target in path else 0.0
+
+    disk.slow_sync_seconds, disk.fail_sync = 8.0, slow_if_target
+    assert await ask_to_move(stage, 1, target) == ErrorCode.NONE
+    sent, waits = 0, [0.0]
+    while stage.now < 45:
+        before = stage.now
+        await stage.send("t", b"%d" % sent)
+        sent, waits = sent + 1, [*waits, stage.now - before]
+        await stage.sleep(0.1)
+    assert max(waits) < 1.0
+    disk.mend()
+    await stage.until(lambda: place_of(stage, 1) == target, "moved")
+    assert await stage.read("t") == [*VALUES, *(b"%d" % n for n in range(sent))]
+
+
+@staged(brokers=1, broker=TWO_DISKS)
 async def test_a_topic_that_is_deleted_while_it_is_copied_is_gone_altogether(stage: Stage) -> None:
     home = await filled(stage)
     throttle(stage, 0)
