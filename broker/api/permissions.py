@@ -29,6 +29,7 @@ from .special_guards import (
     CreatedConfigs,
     DeletedTopics,
     FetchedOffsets,
+    MovedReplicas,
     ProducerId,
     ScramUsers,
 )
@@ -127,6 +128,7 @@ TABLE: Final[Mapping[ApiKey, Sequence[Guard]]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (Configs(Op.ALTER_CONFIGS, "responses"),),
     ApiKey.LIST_CONFIG_RESOURCES: (Whole(Need(Op.DESCRIBE_CONFIGS, CLUSTER)),),
     ApiKey.DESCRIBE_LOG_DIRS: (DESCRIBE_CLUSTER,),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: (MovedReplicas(),),
     ApiKey.ELECT_LEADERS: (
         Whole(Need(Op.ALTER, CLUSTER), parts=("replica_election_results", "topic_partitions")),
     ),

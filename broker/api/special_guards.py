@@ -12,6 +12,12 @@ from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
+from ...protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
 from ...protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -361,3 +367,28 @@ class ScramUsers:
                 ]
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class MovedReplicas:
+    """AlterReplicaLogDirs: the whole request, which is refused replica by replica."""
+
+    needs: tuple[Need, ...] = (Need(Operation.ALTER, CLUSTER),)
+
+    def check(self, call: Call, request: AlterReplicaLogDirsRequest) -> Verdict:
+        """Refuse each replica if the client may not alter the cluster."""
+        (need,) = self.needs
+        if rights_of(call).may(*need):
+            return None
+        results = [
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=need.error)
+                    for index in topic.partitions
+                ],
+            )
+            for each in request.dirs
+            for topic in each.topics
+        ]
+        return Refused(AlterReplicaLogDirsResponse(results=results))

@@ -175,6 +175,13 @@ ROWS: Sequence[tuple[ApiKey, Row]] = (
     (ApiKey.LIST_CONFIG_RESOURCES, Row({}, [(Op.DESCRIBE_CONFIGS, C)])),
     (ApiKey.DESCRIBE_LOG_DIRS, Row({}, [(Op.DESCRIBE, C)])),
     (
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        Row(
+            {"dirs": [{"path": "/d", "topics": [{"name": TOPIC, "partitions": [0]}]}]},
+            [(Op.ALTER, C)],
+        ),
+    ),
+    (
         ApiKey.ELECT_LEADERS,
         Row({"topic_partitions": [{"topic": TOPIC, "partitions": [0]}]}, [(Op.ALTER, C)]),
     ),
