@@ -384,6 +384,6 @@ def _last_of_each(
 ) -> list[Attempt]:
     last = {attempt.address: attempt for attempt in attempts}
     for address in configured:
-        pending = Attempt(str(address), "connect", late)
+        pending = Attempt(str(address), "open", late)
         last.setdefault(str(address), pending)
     return list(last.values())

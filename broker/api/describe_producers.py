@@ -46,7 +46,7 @@ def _described(producer_id: int, known: Producer) -> ProducerState:
         producer_id=producer_id,
         producer_epoch=known.epoch,
         last_sequence=known.batches[-1].last_sequence if known.batches else -1,
-        last_timestamp=known.last_seen_ms,
+        last_timestamp=known.batches[-1].timestamp if known.batches else known.last_seen_ms,
         coordinator_epoch=known.coordinator_epoch,
         current_txn_start_offset=known.transaction_start,
     )

@@ -27,6 +27,9 @@ from ..peers import PeerFailed, Peers
 ASK_EVERY_MS: Final = 10_000
 OFFSETS_MAX: Final = 10_000
 """The most committed offsets, over all groups, that a scrape reports."""
+NAME_MAX: Final = 255
+"""The most characters of a group's id that is reported. Cut ids could be equal, and a scrape must
+not have two samples with the same labels."""
 LANE: Final = "metrics"
 
 
@@ -80,11 +83,14 @@ class GroupLag:
         return self._unread.get((group, place))
 
     def committed(self) -> Iterator[Read]:
-        """Yield the offsets that the groups of this broker have committed, OFFSETS_MAX at most."""
+        """Yield the offsets that the groups of this broker have committed, OFFSETS_MAX at most.
+
+        Groups whose ids are longer than NAME_MAX are left out.
+        """
         left = OFFSETS_MAX
         for shard in list(self._edge.groups.shards):
             offsets = shard.state.offsets
-            for group in list(shard.state.groups):
+            for group in [each for each in shard.state.groups if len(each) <= NAME_MAX]:
                 for place, committed in list(offsets.of(group).items())[:left]:
                     left -= 1
                     yield Read(group, place, committed.offset)

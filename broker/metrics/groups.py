@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ...runtime.metrics import Family, Sample, gauge, labels
 from ..edge import Edge
-from .group_lag import OFFSETS_MAX, GroupLag, Unread
+from .group_lag import NAME_MAX, OFFSETS_MAX, GroupLag, Unread
 
 _GROUP = "kafka_consumergroup_"
 _LAG = "minikafka_consumergroup_lag_"
@@ -62,8 +62,9 @@ class GroupMetrics:
         yield gauge(_GROUP + "members", "Members of a group.", self._members())
         yield gauge(
             "minikafka_consumergroup_offsets_left_out",
-            f"Committed offsets beyond the first {OFFSETS_MAX}, which are not reported.",
-            max(0, sum(len(s.state.offsets) for s in self._edge.groups.shards) - OFFSETS_MAX),
+            f"Committed offsets beyond the first {OFFSETS_MAX}, or of groups with ids longer than "
+            f"{NAME_MAX} characters, which are not reported.",
+            sum(len(shard.state.offsets) for shard in self._edge.groups.shards) - len(rows),
         )
 
     def _walk(self, rows: list[Row]) -> Iterator[Sample]:
@@ -96,8 +97,9 @@ class GroupMetrics:
 
     def _members(self) -> Iterator[Sample]:
         shards = list(self._edge.groups.shards)
-        groups = [group for shard in shards for group in shard.state.groups.values()]
-        for group in groups[:OFFSETS_MAX]:
+        every = [group for shard in shards for group in shard.state.groups.values()]
+        named = [group for group in every if len(group.group_id) <= NAME_MAX]
+        for group in named[:OFFSETS_MAX]:
             yield labels(consumergroup=group.group_id), len(group.roster.members)
 
 

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from ...protocol.errors import ApiError, ErrorCode, ProtocolError
+from ...protocol.errors import ApiError, ErrorCode, LocalProtocolError, ProtocolError
 from ...protocol.messages.find_coordinator import CoordinatorType
 from ...protocol.types import TopicPartition
 from ...runtime.runtime import Runtime
@@ -152,7 +152,8 @@ class Asking:
         """Ask one broker, `node_id` or the one that takes admin requests, until it answers.
 
         `ask` is called again after a ClientError, or an ApiError with a code of TRY_ANOTHER. Raise
-        RequestTimedOut after default_api_timeout_ms.
+        RequestTimedOut after default_api_timeout_ms, and LocalProtocolError at once if the request
+        cannot be encoded.
         """
         self.check_open()
         backoff = Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
@@ -168,7 +169,7 @@ class Asking:
                             raise
                         why = str(error)
                     except (ClientError, ProtocolError) as error:
-                        if isinstance(error, AdminError | UnsupportedVersion):
+                        if isinstance(error, AdminError | UnsupportedVersion | LocalProtocolError):
                             raise
                         why = str(error)
                     failure_count += 1

@@ -26,7 +26,9 @@ class Attempt(NamedTuple):
     address: str
     """host:port as configured or as the cluster advertised it."""
     phase: str
-    """The phase that failed: resolve, connect, handshake, negotiate, log in or metadata."""
+    """The phase that failed: resolve, connect, handshake, negotiate, log in or metadata.
+
+    It is `open` if the time ended in one of these before the last."""
     cause: str
 
 

@@ -213,6 +213,16 @@ async def test_so_many_offsets_are_told_and_the_others_counted(
     assert found("minikafka_consumergroup_offsets_left_out") == 1
 
 
+async def test_a_group_whose_id_is_too_long_for_a_label_is_left_out(told: Grouped) -> None:
+    await told.commit((0, 1))
+    for group_id in ("x" * group_lag.NAME_MAX, "y" * (group_lag.NAME_MAX + 1)):
+        await told.commit((0, 2), (1, 2), group_id=group_id)
+    found = told.scrape()
+    assert sorted(found.every(GROUP + "current_offset")) == [1, 2, 2]
+    assert found("minikafka_consumergroup_offsets_left_out") == 2
+    assert len(found.every(GROUP + "members")) == 2
+
+
 async def test_an_error_of_one_partition_is_no_answer(told: Grouped) -> None:
     told.put(b"a")
     await told.commit((0, 0))

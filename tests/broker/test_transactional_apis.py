@@ -202,7 +202,7 @@ async def test_markers_end_what_hangs_and_producers_tell_of_it(stage: Stage) -> 
     (producer,) = first.active_producers
     assert (producer.producer_id, producer.producer_epoch) == (client.producer_id, client.epoch)
     assert (producer.last_sequence, producer.current_txn_start_offset) == (0, 0)
-    assert producer.coordinator_epoch == -1
+    assert (producer.last_timestamp, producer.coordinator_epoch) == (1, -1)
     assert unknown.error_code == nowhere.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     old = marker(client, ("t", [0]), epoch=client.epoch - 1)

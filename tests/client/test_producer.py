@@ -554,7 +554,7 @@ async def test_a_first_contact_that_takes_long_is_said_once(
     with pytest.raises(BootstrapError):
         await Producer(gone, bootstrap_timeout_ms=200).start()
     assert [record.message for record in caplog.records] == [
-        f"still trying: no bootstrap server answered ({gone}: connect: no answer yet)"
+        f"still trying: no bootstrap server answered ({gone}: open: no answer yet)"
     ]
 
 

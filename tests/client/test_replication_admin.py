@@ -14,7 +14,7 @@ from minikafka.client.admin.replica_types import ReplicaRead
 from minikafka.client.admin.topic_types import Reassignment
 from minikafka.client.errors import AdminError, UnsupportedVersion
 from minikafka.protocol.api import ApiKey
-from minikafka.protocol.errors import ApiError, ErrorCode
+from minikafka.protocol.errors import ApiError, ErrorCode, LocalProtocolError
 from minikafka.protocol.messages import alter_partition_reassignments as apr
 from minikafka.protocol.messages import api_versions as av
 from minikafka.protocol.messages import describe_quorum as dq
@@ -81,6 +81,14 @@ async def test_an_election_of_all_is_asked_again_of_another_controller(serve: Se
     async with FakeCluster() as cluster, Admin(cluster.bootstrap, retry_backoff_ms=1) as admin:
         assert await admin.elect_leaders(ElectionType.PREFERRED) == {}
         assert [one.topic_partitions for one in cluster.sent(ApiKey.ELECT_LEADERS)] == [None, None]
+
+
+async def test_arguments_that_no_request_can_carry_are_refused_at_once(serve: Serve) -> None:
+    serve(ApiKey.ELECT_LEADERS, el.ElectLeadersResponse())
+    async with FakeCluster() as cluster, Admin(cluster.bootstrap) as admin:
+        with pytest.raises(LocalProtocolError, match="ElectLeadersRequest"):
+            await admin.elect_leaders([A0])  # type: ignore[arg-type]
+        assert cluster.sent(ApiKey.ELECT_LEADERS) == []
 
 
 async def test_an_old_broker_elects_preferred_leaders_only(serve: Serve) -> None:

@@ -41,6 +41,7 @@ LONGEST_MS: Final = 10_000
 """The age in milliseconds from which COST_FACTOR no longer keeps an answer in use."""
 FAILED_MS: Final = 1_000
 """The most milliseconds for which an error is used again; the next request is then sent."""
+STOPS: Final = "the console stops"
 CLOSE_S: Final = 10
 """The most seconds that `Link.close` waits for clients to close."""
 
@@ -88,6 +89,7 @@ class Link:
         self._answers: dict[object, _Answer] = {}
         self._closing: dict[asyncio.Task[None], None] = {}
         self._is_closed = False
+        self._ending = asyncio.Lock()
 
     @property
     def bootstrap(self) -> str:
@@ -95,18 +97,22 @@ class Link:
         return self._settings.get("bootstrap.servers", "localhost:9092")
 
     async def close(self) -> None:
-        """Close all clients, in CLOSE_S at most; requests that still run, and later ones, fail."""
-        self._is_closed = True
-        starting, self._starting = self._starting, None
-        ending: list[asyncio.Task[Any]] = [one.task for one in self._answers.values()]
-        ending += [] if starting is None else [starting]
-        self._answers.clear()
-        for task in ending:
-            task.cancel()
-        if ending or self._closing:
-            await asyncio.wait([*ending, *self._closing], timeout=CLOSE_S)
-        if starting is not None and _succeeded(starting):
-            await starting.result().close()
+        """Close all clients, in CLOSE_S at most; requests that still run, and later ones, fail.
+
+        A second call waits for the first.
+        """
+        async with self._ending:
+            self._is_closed = True
+            starting, self._starting = self._starting, None
+            ending: list[asyncio.Task[Any]] = [one.task for one in self._answers.values()]
+            ending += [] if starting is None else [starting]
+            self._answers.clear()
+            for task in ending:
+                task.cancel()
+            if ending or self._closing:
+                await asyncio.wait([*ending, *self._closing], timeout=CLOSE_S)
+            if starting is not None and _succeeded(starting):
+                await starting.result().close()
 
     async def shared(
         self,
@@ -131,7 +137,7 @@ class Link:
         self._answers[key] = found
         while len(self._answers) > MOST_ANSWERS:
             del self._answers[next(iter(self._answers))]
-        answer: T = await asyncio.shield(found.task)
+        answer: T = await self._until_closed(found.task)
         return answer
 
     async def ask(self, ask: Ask[T]) -> T:
@@ -173,14 +179,23 @@ class Link:
 
     async def _admin(self) -> Admin:
         if self._is_closed:
-            raise ClientClosed("the console stops")
+            raise ClientClosed(STOPS)
         starting = self._starting
         if starting is None or (starting.done() and not _succeeded(starting)):
             starting = asyncio.get_running_loop().create_task(
                 self._reach(self._settings, self.runtime), name="reach"
             )
             self._starting = starting
-        return await asyncio.shield(starting)
+        return await self._until_closed(starting)
+
+    async def _until_closed(self, task: "asyncio.Task[T]") -> T:
+        """Await a task that others await too; raise ClientClosed if `close` cancels it."""
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if self._is_closed and task.cancelled():
+                raise ClientClosed(STOPS) from None
+            raise
 
 
 def _succeeded(task: "asyncio.Task[Any]") -> bool:

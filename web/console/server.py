@@ -17,7 +17,7 @@ from ...client.config import AdminConfig, configured
 from ...runtime.errors import MinikafkaError
 from ...runtime.runtime import SystemRuntime
 from .app import application
-from .desk import desk_for
+from .desk import Desk, desk_for
 
 MOST_CONNECTIONS: Final = 256
 """The most connections at a time; one more is refused with 503."""
@@ -73,8 +73,12 @@ async def serve(
     what = "changes are allowed" if allow_changes else "read-only"
     print(f"shows {desk.link.bootstrap}, {what}; Ctrl-C stops", file=sys.stderr, flush=True)
     server = _Server(config, desk.closing)
+    desk.link.runtime.spawn(_close_early(desk), "close")
     if until_input_ends:
         desk.link.runtime.spawn(_end_with_input(server), "input")
+    if asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM):
+        # The server handles signals itself, and raises them again at its end.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     await server.serve(sockets=[listener])
     return 0
 
@@ -87,6 +91,12 @@ def collect_rarely() -> None:
     """
     gc.freeze()
     gc.set_threshold(*GARBAGE)
+
+
+async def _close_early(desk: Desk) -> None:
+    """Close the link once the console stops: pages that wait for the cluster then end at once."""
+    await desk.closing.wait()
+    await desk.link.close()
 
 
 async def _end_with_input(server: "_Server") -> None:

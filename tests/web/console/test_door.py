@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from minikafka.client.admin.admin import Admin
 from minikafka.client.errors import BootstrapError, ClientClosed, RequestTimedOut
 from minikafka.runtime.runtime import SystemRuntime
 from minikafka.web.console import forms
@@ -160,6 +161,25 @@ async def test_a_server_that_is_no_broker_is_one_sentence_on_the_page(
             assert sentence in answer.text
         events = await client.get("/scan/t")
         assert "The scan ended: no bootstrap server answered" in events.text
+
+
+async def test_a_page_that_waits_for_the_cluster_ends_when_the_console_stops() -> None:
+    reached, never = asyncio.Event(), asyncio.Event()
+
+    async def reach(*_: object) -> Admin:
+        reached.set()
+        await never.wait()
+        raise AssertionError
+
+    desk = a_desk()
+    desk.link = Link(SystemRuntime("test"), {}, reach)
+    async with visitor(desk) as client:
+        waiting = asyncio.ensure_future(client.get("/"))
+        await asyncio.wait_for(reached.wait(), 10)
+        await desk.link.close()
+        answer = await waiting
+    assert answer.status_code == 502
+    assert "the console stops" in answer.text
 
 
 async def test_a_page_that_is_not_there_says_so() -> None:
