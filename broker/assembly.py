@@ -360,7 +360,7 @@ def make_edge(around: Surroundings) -> Edge:
         load=_make_load(ground, limits),
         refusals=Refusals(),
         authorizer=_make_authorizer(ground),
-        logins=_make_logins(ground),
+        logins=_make_logins(ground, around.metadata),
         metadata=around.metadata,
         whereabouts=around.whereabouts,
         controller=around.controller,
@@ -380,10 +380,13 @@ def _make_authorizer(ground: Ground) -> Authorizer | None:
     return None if config.class_name is None else Authorizer(config)
 
 
-def _make_logins(ground: Ground) -> Logins | None:
+def _make_logins(ground: Ground, metadata: Metadata) -> Logins | None:
     config, properties, _ = ground.settings
     listeners = sasl_of(config, properties)
-    return Logins(from_mapping(SaslConfig, properties), listeners) if listeners else None
+    if not listeners:
+        return None
+    common = from_mapping(SaslConfig, properties)
+    return Logins(common, listeners, lambda: metadata.image, ground.runtime.rng.randbytes)
 
 
 def _make_telemetry(ground: Ground) -> ClientTelemetry | None:

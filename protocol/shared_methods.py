@@ -4,9 +4,13 @@
 messages takes (about 130 classes). Classes with these methods ask `dataclass` for neither.
 """
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+HIDDEN: Final = frozenset(
+    {"auth_bytes", "salt", "salted_password", "server_key", "stored_key", "secret"}
+)
+"""Fields whose values are secrets: `repr` shows three stars for them."""
 
 
 def with_shared_methods(cls: type[T], *, is_hashable: bool) -> type[T]:
@@ -30,5 +34,8 @@ def _hash(one: Any) -> int:
 
 
 def _repr(one: Any) -> str:
-    shown = ", ".join(f"{name}={getattr(one, name)!r}" for name in one.__dataclass_fields__)
+    shown = ", ".join(
+        f"{name}={'***' if name in HIDDEN else repr(getattr(one, name))}"
+        for name in one.__dataclass_fields__
+    )
     return f"{one.__class__.__qualname__}({shown})"

@@ -77,7 +77,7 @@ class SystemRuntime:
 
     def __init__(self, name: str = "client", *, on_crash: OnCrash | None = None) -> None:
         self.name = name
-        self.rng = random.Random(os.urandom(32))
+        self.rng: random.Random = random.SystemRandom()
         self.fs: OsFileSystem = OsFileSystem()
         self.log_levels = LogLevels(logging.root.manager)
         self._on_crash = on_crash

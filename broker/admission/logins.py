@@ -5,9 +5,20 @@ broker: one too many replaces the one that has been there the longest.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
+from ...protocol.control.image import MetadataImage
 from ...security.sasl.plain import PlainServer
+from ...security.sasl.replies import ServerEnd
+from ...security.sasl.scram import (
+    BY_NAME,
+    NONCE_BYTES,
+    ScramServer,
+    ScramUsers,
+    nonce_of,
+    pretended,
+)
 from ...security.sasl.server import Offered, ServerLogin
 from ...security.sasl.settings import EnabledMechanism, ListenerSasl, SaslConfig
 from .doors import Guest
@@ -21,12 +32,20 @@ STRANGERS_MAX: Final = 256
 class Logins:
     """Begins logins, and keeps the connections on which one is under way."""
 
-    def __init__(self, config: SaslConfig, listeners: Mapping[str, ListenerSasl]) -> None:
+    def __init__(
+        self,
+        config: SaslConfig,
+        listeners: Mapping[str, ListenerSasl],
+        image: Callable[[], MetadataImage],
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
         """`listeners` has the listeners with SASL, by name."""
         self.config = config
+        self._image = image
+        self._random_bytes = random_bytes
         self._offered = {
             name: {
-                mechanism: Offered(_server_end(enabled), enabled.reauth_ms)
+                mechanism: Offered(partial(self._server_end, mechanism, enabled), enabled.reauth_ms)
                 for mechanism, enabled in listener.mechanisms.items()
             }
             for name, listener in listeners.items()
@@ -39,6 +58,20 @@ class Logins:
         offered = self._offered.get(listener)
         return None if offered is None else ServerLogin(offered)
 
+    def _server_end(self, name: str, enabled: EnabledMechanism) -> ServerEnd:
+        mechanism = BY_NAME.get(name)
+        if mechanism is None:
+            return PlainServer(enabled.passwords)
+        image, number = self._image(), mechanism.value
+        known = image.scram
+        model = next((known[key] for key in known if key[0] == number), None)
+        users = ScramUsers(
+            mechanism,
+            lambda user: known.get((number, user)),
+            lambda user: pretended(image.scram_secret, model, user),
+        )
+        return ScramServer(users, nonce_of(self._random_bytes(NONCE_BYTES)))
+
     def enter(self, stranger: Guest) -> None:
         """Keep a connection whose client has not logged in; the oldest of too many is closed."""
         self.strangers[stranger] = None
@@ -50,7 +83,3 @@ class Logins:
     def leave(self, stranger: Guest) -> None:
         """Forget a connection, because its client has logged in or it is closed."""
         self.strangers.pop(stranger, None)
-
-
-def _server_end(enabled: EnabledMechanism) -> Callable[[], PlainServer]:
-    return lambda: PlainServer(enabled.passwords)

@@ -50,6 +50,7 @@ from . import (
     produce,
     produce_repeat,
     sasl,
+    scram,
     sync_group,
     txn_offset_commit,
     write_txn_markers,
@@ -89,8 +90,8 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     # APIs of features that are missing here, which tools call all the same.
     ApiKey.DESCRIBE_CLIENT_QUOTAS: no_security.describe_client_quotas,
     ApiKey.ALTER_CLIENT_QUOTAS: no_security.alter_client_quotas,
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: no_security.describe_user_scram_credentials,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: no_security.alter_user_scram_credentials,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: scram.describe,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: scram.alter,
     # Logins that no listener asks for; the others are handled by `net/authentication.py`.
     ApiKey.SASL_HANDSHAKE: sasl.handshake,
     ApiKey.SASL_AUTHENTICATE: sasl.authenticate,

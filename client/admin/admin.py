@@ -12,6 +12,7 @@ from . import (
     cluster,
     commit_groups,
     configs,
+    credentials,
     group_offsets,
     groups,
     lag,
@@ -127,6 +128,8 @@ class Admin:
     describe_acls = asked(acls.describe_acls)
     create_acls = asked(acls.create_acls)
     delete_acls = asked(acls.delete_acls)
+    describe_scram_credentials = asked(credentials.describe_scram_credentials)
+    alter_scram_credentials = asked(credentials.alter_scram_credentials)
 
     elect_leaders = asked(replication.elect_leaders)
     alter_partition_reassignments = asked(replication.alter_partition_reassignments)

@@ -104,6 +104,10 @@ class Asking:
         timeout_ms = self.config.default_api_timeout_ms + grace_ms
         return await connection.request(request, timeout_ms=timeout_ms)
 
+    def random_bytes(self, count: int) -> bytes:
+        """Return so many random bytes."""
+        return self._runtime.rng.randbytes(count)
+
     def wall_ms(self) -> int:
         """Return the wall clock's time in ms since the epoch."""
         return self._runtime.wall_ms()

@@ -51,6 +51,8 @@ class Admin(SyncClient[aio.Admin]):
     describe_acls = waited(aio.Admin.describe_acls)
     create_acls = waited(aio.Admin.create_acls)
     delete_acls = waited(aio.Admin.delete_acls)
+    describe_scram_credentials = waited(aio.Admin.describe_scram_credentials)
+    alter_scram_credentials = waited(aio.Admin.alter_scram_credentials)
 
     elect_leaders = waited(aio.Admin.elect_leaders)
     alter_partition_reassignments = waited(aio.Admin.alter_partition_reassignments)

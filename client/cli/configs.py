@@ -3,7 +3,7 @@
 Owns flags, Kafka's texts and exit codes; the admin client does the work.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import click
 
 from ...protocol.messages.describe_configs import ConfigSource, ResourceType
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
+from ...runtime.config import shown
 from ...runtime.errors import ConfigError, MinikafkaError
 from ..admin.config_types import ConfigChange, ConfigEntry, ConfigResource
 from .common import FILE, administer, bootstrap_server, command_config, read_properties_file
@@ -38,7 +39,9 @@ WITHOUT_DEFAULT = {
     ResourceType.BROKER_LOGGER: "loggers have no defaults of all brokers",
     ResourceType.CLIENT_METRICS: "subscriptions have no default of all",
 }
-ELSEWHERE = ("clients", "users", "ips", "groups")
+USERS = "users"
+ELSEWHERE = ("clients", "ips", "groups")
+ENTITIES = (*KINDS, USERS, *ELSEWHERE)
 SOURCES = {
     ConfigSource.TOPIC_CONFIG: "DYNAMIC_TOPIC_CONFIG",
     ConfigSource.CLIENT_METRICS_CONFIG: "DYNAMIC_CLIENT_METRICS_CONFIG",
@@ -75,7 +78,7 @@ class Request:
 @click.option(
     "--all", "wants_all", is_flag=True, help="Print settings that are at their default, too."
 )
-@click.option("--entity-type", type=click.Choice([*KINDS, *ELSEWHERE]), help="The kind of entity.")
+@click.option("--entity-type", type=click.Choice(ENTITIES), help="The kind of entity.")
 @click.option("--entity-name", help="The topic's name or the broker's id.")
 @click.option("--entity-default", is_flag=True, help="Take the defaults of all brokers.")
 @click.option("--topic", help="The same as --entity-type topics --entity-name.")
@@ -106,7 +109,12 @@ def configs(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
         --add-config min.insync.replicas=2
     minikafka configs --bootstrap-server localhost:9092 --alter --broker-logger 1 \\
         --add-config minikafka.broker.replication=DEBUG
+    minikafka configs --bootstrap-server localhost:9092 --alter --entity-type users \\
+        --entity-name alice --add-config 'SCRAM-SHA-256=[password=alice-secret]'
     """
+    if flags["entity_type"] == USERS:
+        administer(_of_users(flags), COMPLAINT, bootstrap, command_config)
+        return
     request = _request(flags)
     do = _alter if flags["alter"] else _describe
 
@@ -114,6 +122,24 @@ def configs(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
         return await do(admin, request)
 
     administer(carry_out, COMPLAINT, bootstrap, command_config)
+
+
+def _of_users(flags: Mapping[str, Any]) -> Callable[["Admin"], Coroutine[Any, Any, int]]:
+    """Return the request for users that the flags make; raise UsageError if they make none."""
+    from . import user_configs
+
+    name, deleted = flags["entity_name"], split_names(flags["delete_config"])
+    if flags["alter"] == flags["describe"]:
+        raise click.UsageError("Command must include exactly one action: --describe, --alter")
+    if flags["entity_default"]:
+        raise click.UsageError("--entity-default: users have no default credentials")
+    if flags["describe"]:
+        return lambda admin: user_configs.describe_users(admin, name)
+    added = split_settings(flags["add_config"] or "")
+    changes = user_configs.scram_changes(name, added, deleted)
+    if not changes:
+        raise click.UsageError("--alter needs --add-config or --delete-config")
+    return lambda admin: user_configs.alter_user(admin, changes)
 
 
 def _request(flags: Mapping[str, Any]) -> Request:
@@ -126,7 +152,7 @@ def _request(flags: Mapping[str, Any]) -> Request:
         if flags["add_config"]:
             raise click.UsageError("--add-config and --add-config-file exclude each other")
         added = read_properties_file(flags["add_config_file"])
-    deleted = [key.strip() for key in (flags["delete_config"] or "").split(",") if key.strip()]
+    deleted = split_names(flags["delete_config"])
     if flags["alter"]:
         if name is None:
             raise click.UsageError("--alter needs --entity-name, --entity-default or a short form")
@@ -158,7 +184,8 @@ def _entity(flags: Mapping[str, Any]) -> tuple[ResourceType, str | None]:
     if flags["broker_defaults"]:
         return ResourceType.BROKER, ""
     if flags["entity_type"] in ELSEWHERE:
-        raise click.UsageError(f"--entity-type {flags['entity_type']}: only {', '.join(KINDS)}")
+        known = ", ".join((*KINDS, USERS))
+        raise click.UsageError(f"--entity-type {flags['entity_type']}: only {known}")
     kind = KINDS[flags["entity_type"]]
     if flags["entity_default"]:
         if kind in WITHOUT_DEFAULT:
@@ -167,6 +194,11 @@ def _entity(flags: Mapping[str, Any]) -> tuple[ResourceType, str | None]:
             raise click.UsageError("--entity-name and --entity-default exclude each other")
         return kind, ""
     return kind, flags["entity_name"]
+
+
+def split_names(text: str | None) -> list[str]:
+    """Parse `a,b`."""
+    return [key.strip() for key in (text or "").split(",") if key.strip()]
 
 
 def split_settings(text: str) -> dict[str, str]:
@@ -185,7 +217,7 @@ def split_settings(text: str) -> dict[str, str]:
     for part in filter(None, (part.strip() for part in parts)):
         key, equals, value = part.partition("=")
         if not equals or not key.strip() or depth:
-            raise ConfigError("--add-config", text, "must look like k=v,k2=[a,b]")
+            raise ConfigError("--add-config", shown(text, text), "must look like k=v,k2=[a,b]")
         value = value.strip()
         found[key.strip()] = value[1:-1] if value[:1] + value[-1:] == "[]" else value
     return found

@@ -22,6 +22,7 @@ from ..metadata.decision import Cluster, Decision
 from ..metadata.elections import elect_leaders
 from ..metadata.features import update_features
 from ..metadata.reassignments import alter_reassignments, list_reassignments
+from ..metadata.scram import alter_credentials
 from ..metadata.topics import create_partitions, create_topics, delete_topics
 from .describe_quorum import describe_quorum
 from .elect_leaders import wait_until_elected
@@ -54,10 +55,11 @@ FORWARDED: dict[int, Decide] = {
     ApiKey.UPDATE_FEATURES: lambda cluster, request, _: update_features(cluster, request),
     ApiKey.UNREGISTER_BROKER: lambda cluster, request, _: unregister(cluster, request),
     ApiKey.CREATE_ACLS: create_acls,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_credentials,
     ApiKey.DELETE_ACLS: lambda cluster, request, _: delete_acls(cluster, request),
 }
 """The changes that may be forwarded. The third argument gives a new topic its id from its name, and
-a new ACL from its text."""
+a new ACL from its text, and SCRAM its secret."""
 
 QUESTIONS: dict[int, Callable[["Controller", Any], object]] = {
     ApiKey.DESCRIBE_QUORUM: describe_quorum,

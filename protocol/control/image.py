@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ..acls import Acl
 from ..errors import RemoteProtocolError
+from ..scram import ScramCredential
 from ..types import NO_LEADER, TopicIdPartition
 from . import records as r
 from .messages import Endpoint, VersionRange
@@ -154,6 +155,10 @@ class MetadataImage:
     configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
     acls: dict[bytes, Acl] = field(default_factory=dict)
+    scram: dict[tuple[int, str], ScramCredential] = field(default_factory=dict)
+    """The SCRAM credentials by mechanism (1 for SHA-256, 2 for SHA-512) and user."""
+    scram_secret: bytes = field(default=b"", repr=False)
+    """The secret of which salts for unknown users are made; empty before the first credential."""
     """The access control entries by their ids, in the order of their creation."""
     next_producer_id: int = 0
     unknown_records: list[r.UnknownRecord] = field(default_factory=list)
@@ -193,6 +198,7 @@ class MetadataImage:
             configs=dict(self.configs),
             features=dict(self.features),
             acls=dict(self.acls),
+            scram=dict(self.scram),
             unknown_records=list(self.unknown_records),
         )
 
@@ -216,6 +222,10 @@ class MetadataImage:
                 yield r.ConfigRecord(resource_type, name, key, value)
         for acl_id, acl in self.acls.items():
             yield r.AccessControlEntryRecord(acl_id, **_values(acl, _ACL_FIELDS))
+        if self.scram_secret:
+            yield r.ScramSecretRecord(self.scram_secret)
+        for (mechanism, name), credential in self.scram.items():
+            yield r.ScramCredentialRecord(name, mechanism, *credential)
         if self.next_producer_id:
             yield r.ProducerIdsRecord(-1, -1, self.next_producer_id)
         yield from self.unknown_records
@@ -344,6 +354,27 @@ def _acl(
     image.acls[record.id] = delta.new_acls[record.id] = acl
 
 
+def _scram_secret(
+    image: MetadataImage, record: r.ScramSecretRecord, offset: int, delta: Delta
+) -> None:
+    image.scram_secret = record.secret
+
+
+def _scram(
+    image: MetadataImage, record: r.ScramCredentialRecord, offset: int, delta: Delta
+) -> None:
+    image.scram[record.mechanism, record.name] = ScramCredential(
+        record.salt, record.stored_key, record.server_key, record.iterations
+    )
+
+
+def _remove_scram(
+    image: MetadataImage, record: r.RemoveScramCredentialRecord, offset: int, delta: Delta
+) -> None:
+    if image.scram.pop((record.mechanism, record.name), None) is None:
+        raise RemoteProtocolError(f"offset {offset}: no credential for {record}")
+
+
 def _remove_acl(
     image: MetadataImage, record: r.RemoveAccessControlEntryRecord, offset: int, delta: Delta
 ) -> None:
@@ -373,6 +404,9 @@ _APPLY: dict[type[r.MetadataRecord], Callable[[MetadataImage, Any, int, Delta], 
     r.ProducerIdsRecord: _producer_ids,
     r.AccessControlEntryRecord: _acl,
     r.RemoveAccessControlEntryRecord: _remove_acl,
+    r.ScramSecretRecord: _scram_secret,
+    r.ScramCredentialRecord: _scram,
+    r.RemoveScramCredentialRecord: _remove_scram,
     r.UnknownRecord: _unknown,
 }
 

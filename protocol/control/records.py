@@ -241,6 +241,36 @@ class RemoveAccessControlEntryRecord(MetadataRecord):
     id: bytes
 
 
+@_record(15)
+class ScramSecretRecord(MetadataRecord):
+    """A random secret, written with the first SCRAM credential.
+
+    Brokers make of it the salts that they show for unknown users.
+    """
+
+    secret: bytes
+
+
+@_record(16)
+class ScramCredentialRecord(MetadataRecord):
+    """A user's SCRAM credential was set; mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+
+    name: str
+    mechanism: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+@_record(17)
+class RemoveScramCredentialRecord(MetadataRecord):
+    """A user's SCRAM credential was deleted."""
+
+    name: str
+    mechanism: int
+
+
 def encode_record(record: MetadataRecord) -> bytes:
     """Encode a record as the value of one record in a metadata batch.
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
 
+from ...protocol.scram import ScramCredential
 from .errors import SaslError
 from .replies import Accepted, Challenge, Refused, Reply
 
@@ -71,26 +72,25 @@ class ScramMechanism(Enum):
 BY_NAME: Final = {mechanism.sasl_name: mechanism for mechanism in ScramMechanism}
 
 
-class ScramCredential(NamedTuple):
-    """A server's knowledge of one user's password."""
+def credential_of(
+    mechanism: ScramMechanism, salted_password: bytes, salt: bytes, iterations: int
+) -> ScramCredential:
+    """Derive the credential from a salted password."""
+    stored = mechanism.hash(mechanism.hmac(salted_password, b"Client Key"))
+    server = mechanism.hmac(salted_password, b"Server Key")
+    return ScramCredential(salt, stored, server, iterations)
 
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int
 
-    def __repr__(self) -> str:
-        """Return a text without the keys, because it may end in a log."""
-        return f"ScramCredential(iterations={self.iterations}, salt and keys are not shown)"
+def pretended(secret: bytes, model: ScramCredential | None, name: str) -> ScramCredential:
+    """Return the credential of an unknown user, always the same one for the same name.
 
-    @classmethod
-    def of(
-        cls, mechanism: ScramMechanism, salted_password: bytes, salt: bytes, iterations: int
-    ) -> "ScramCredential":
-        """Derive the credential from a salted password."""
-        stored = mechanism.hash(mechanism.hmac(salted_password, b"Client Key"))
-        server = mechanism.hmac(salted_password, b"Server Key")
-        return cls(salt, stored, server, iterations)
+    Its salt is made of `secret`, which no client knows. Its size and its iterations are those of
+    `model`, a true credential if there is any.
+    """
+    digest = hmac.digest(secret, name.encode(), "sha512")
+    if model is None:
+        return ScramCredential(digest[:SALT_BYTES], digest, digest, ITERATIONS_MIN)
+    return ScramCredential(digest[: len(model.salt)], digest, digest, model.iterations)
 
 
 class ScramUsers(NamedTuple):
@@ -233,7 +233,7 @@ class ScramClient:
         if not ITERATIONS_MIN <= iterations <= ITERATIONS_ASKED_MAX:
             raise SaslError(f"SCRAM: the server asks for {iterations} iterations")
         salted = self._password.salted(salt, iterations)
-        credential = ScramCredential.of(mechanism, salted, salt, iterations)
+        credential = credential_of(mechanism, salted, salt, iterations)
         without_proof = f"c=biws,r={nonce}"
         message = f"{self._bare},{text},{without_proof}".encode()
         key = mechanism.hmac(salted, b"Client Key")

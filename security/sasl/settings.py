@@ -13,12 +13,13 @@ from ...runtime.errors import ConfigError
 from .client import Credentials
 from .jaas import JaasLogin, parse_jaas
 from .plain import PLAIN
+from .scram import BY_NAME
 
 ENABLED: Final = "sasl.enabled.mechanisms"
 BETWEEN_BROKERS: Final = "sasl.mechanism.inter.broker.protocol"
 REAUTH: Final = "connections.max.reauth.ms"
 JAAS: Final = "sasl.jaas.config"
-MECHANISMS: Final = (PLAIN,)
+MECHANISMS: Final = (PLAIN, *BY_NAME)
 """The mechanisms that can be enabled."""
 NOT_HERE: Final = {
     "GSSAPI": "GSSAPI (Kerberos) is not supported: it needs a library in C and blocking calls",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         UpgradeType,
     )
     from .client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource
+    from .client.admin.credential_types import ScramChange
     from .client.admin.group_types import GroupDescription, GroupListing, GroupMember
     from .client.admin.lag_types import PartitionLag
     from .client.admin.log_types import LogDirectory, ReplicaInfo, TopicPartitionReplica
@@ -136,6 +137,7 @@ _HOMES = {
         "UpgradeType",
     ),
     ".client.admin.config_types": ("ConfigChange", "ConfigEntry", "ConfigResource"),
+    ".client.admin.credential_types": ("ScramChange",),
     ".client.admin.group_types": ("GroupDescription", "GroupListing", "GroupMember"),
     ".client.admin.lag_types": ("PartitionLag",),
     ".client.admin.log_types": ("LogDirectory", "ReplicaInfo", "TopicPartitionReplica"),
@@ -299,6 +301,7 @@ __all__ = [
     "ReplicaRole",
     "ReplicaState",
     "RequestTimedOut",
+    "ScramChange",
     "Serializer",
     "SyncBatchDelivery",
     "SyncDelivery",

@@ -13,8 +13,17 @@ from minikafka.broker.net.connection import Connection
 from minikafka.client.errors import ConnectError, ConnectionLost
 from minikafka.client.net.connection import ConnectionOptions, KafkaConnection
 from minikafka.client.net.errors import LOG_IN
+from minikafka.protocol.control import records as r
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest
+from minikafka.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
 from minikafka.protocol.messages.list_groups import ListGroupsRequest
 from minikafka.protocol.messages.metadata import MetadataRequest
 from minikafka.protocol.messages.produce import ProduceRequest
@@ -26,6 +35,7 @@ from minikafka.security.listener import Listener
 from minikafka.security.principal import ANONYMOUS, user
 from minikafka.security.sasl.client import Credentials
 from minikafka.security.sasl.plain import WRONG
+from minikafka.security.sasl.scram import ScramMechanism, credential_of
 
 from .conftest import MakeBroker
 from .edge_support import Client, FakeBroker
@@ -301,3 +311,72 @@ async def test_our_client_without_a_login_is_told_that_there_must_be_one(locked:
         connection = await open_(None)
         with pytest.raises(ConnectionLost):
             await connection.request(ListGroupsRequest())
+
+
+class TestScram:
+    """Users whose passwords the cluster keeps."""
+
+    def locked(self, locked: Locked) -> FakeBroker:
+        broker = locked(sasl_enabled_mechanisms="SCRAM-SHA-256,SCRAM-SHA-512")
+        for mechanism in ScramMechanism:
+            salted = mechanism.salted("pw", b"salt of 16 bytes", 4096)
+            made = credential_of(mechanism, salted, b"salt of 16 bytes", 4096)
+            broker.image.apply(r.ScramCredentialRecord("alice", mechanism.value, *made), 100)
+        broker.image.apply(r.ScramSecretRecord(b"s" * 32), 101)
+        return broker
+
+    @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+    async def test_our_client_logs_in(self, locked: Locked, mechanism: str) -> None:
+        async with opening(self.locked(locked)) as open_:
+            connection = await open_(ClientSecurity(Credentials(mechanism, "alice", "pw")))
+            assert (await connection.request(ListGroupsRequest())).error_code == 0
+            for name, password in (("alice", "no"), ("nobody", "pw")):
+                with pytest.raises(ConnectError, match="invalid credentials with SASL mechanism"):
+                    await open_(ClientSecurity(Credentials(mechanism, name, password)))
+
+    async def test_s_17_a_user_who_is_deleted_stays_connected_and_cannot_come_again(
+        self, locked: Locked
+    ) -> None:
+        broker = self.locked(locked)
+        alice = ClientSecurity(Credentials("SCRAM-SHA-256", "alice", "pw"))
+        async with opening(broker) as open_:
+            connection = await open_(alice)
+            broker.image.apply(r.RemoveScramCredentialRecord("alice", 1), 102)
+            assert (await connection.request(ListGroupsRequest())).error_code == 0
+            with pytest.raises(ConnectError, match="invalid credentials"):
+                await open_(alice)
+
+    async def test_an_unknown_user_has_a_salt_that_stays(self, locked: Locked) -> None:
+        broker = self.locked(locked)
+        challenges = []
+        for name in ("nobody", "nobody", "noone"):
+            client = connect(broker)
+            request = SaslHandshakeRequest(mechanism="SCRAM-SHA-256")
+            assert client.ask(request, 1).error_code == 0
+            first = f"n,,n={name},r=x".encode()
+            token = client.ask(SaslAuthenticateRequest(auth_bytes=first), 2).auth_bytes
+            challenges.append(token.partition(b",")[2])
+        assert challenges[0] == challenges[1] != challenges[2]
+        assert all(each.endswith(b",i=4096") for each in challenges)
+
+    async def test_credentials_are_described_without_secrets(self, locked: Locked) -> None:
+        client = self.locked(locked).connect()
+        for users in (None, [UserName(name="alice")]):
+            (result,) = client.ask(DescribeUserScramCredentialsRequest(users=users), 0).results
+            infos = [(each.mechanism, each.iterations) for each in result.credential_infos]
+            assert (result.user, infos) == ("alice", [(1, 4096), (2, 4096)])
+        named = [UserName(name=name) for name in ("alice", "alice", "bob")]
+        results = client.ask(DescribeUserScramCredentialsRequest(users=named), 0).results
+        assert [(each.user, each.error_code) for each in results] == [
+            ("alice", ErrorCode.DUPLICATE_RESOURCE),
+            ("bob", ErrorCode.RESOURCE_NOT_FOUND),
+        ]
+
+    async def test_changes_are_forwarded(self, locked: Locked) -> None:
+        broker = self.locked(locked)
+        client = broker.connect()
+        deletion = ScramCredentialDeletion(name="bob", mechanism=1)
+        client.send(AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[]), 0)
+        (response,) = await client.next_responses()
+        (result,) = response.results
+        assert (result.user, result.error_code) == ("bob", ErrorCode.NOT_CONTROLLER)

@@ -1,11 +1,8 @@
-"""What tools are told of ACLs, credentials and quotas where there are none."""
+"""What tools are told of ACLs and quotas where there are none."""
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import (
     alter_client_quotas as acq,
-)
-from minikafka.protocol.messages import (
-    alter_user_scram_credentials as aus,
 )
 from minikafka.protocol.messages import (
     create_acls,
@@ -14,9 +11,6 @@ from minikafka.protocol.messages import (
 )
 from minikafka.protocol.messages import (
     describe_client_quotas as dcq,
-)
-from minikafka.protocol.messages import (
-    describe_user_scram_credentials as dus,
 )
 
 from .conftest import MakeBroker
@@ -80,24 +74,3 @@ async def test_no_entity_has_a_quota_and_none_can_be_given_one(make_broker: Make
         assert result.error_code == ErrorCode.UNSUPPORTED_VERSION
         assert "quotas are not enforced" in result.error_message
         assert result.entity == entity
-
-
-async def test_no_user_has_credentials_and_none_can_be_given_some(make_broker: MakeBroker) -> None:
-    client = make_broker().connect()
-    users: list[dus.UserName] | None
-    for users in (None, []):
-        described = client.ask(dus.DescribeUserScramCredentialsRequest(users=users), 0)
-        assert (described.error_code, described.results) == (ErrorCode.NONE, [])
-    named = dus.DescribeUserScramCredentialsRequest(users=[dus.UserName(name="a")])
-    (result,) = client.ask(named, 0).results
-    assert (result.user, result.error_code) == ("a", ErrorCode.RESOURCE_NOT_FOUND)
-    setting = aus.ScramCredentialUpsertion(
-        name="a", mechanism=1, iterations=4096, salt=b"s", salted_password=b"p"
-    )
-    deleting = aus.ScramCredentialDeletion(name="b", mechanism=1)
-    request = aus.AlterUserScramCredentialsRequest(deletions=[deleting], upsertions=[setting])
-    results = client.ask(request, 0).results
-    assert [(each.user, each.error_code) for each in results] == [
-        ("b", ErrorCode.UNSUPPORTED_VERSION),
-        ("a", ErrorCode.UNSUPPORTED_VERSION),
-    ]

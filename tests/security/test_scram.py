@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minikafka.protocol.scram import ScramCredential
 from minikafka.security.sasl.errors import SaslError
 from minikafka.security.sasl.replies import Accepted, Challenge, Refused, Reply
 from minikafka.security.sasl.scram import (
     ScramClient,
-    ScramCredential,
     ScramMechanism,
     ScramPassword,
     ScramServer,
     ScramUsers,
+    credential_of,
 )
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
@@ -24,7 +25,7 @@ SALT = b"salt of 16 bytes"
 
 def credential(mechanism: ScramMechanism, password: str) -> ScramCredential:
     salted = mechanism.salted(password, SALT, 4096)
-    return ScramCredential.of(mechanism, salted, SALT, 4096)
+    return credential_of(mechanism, salted, SALT, 4096)
 
 
 KNOWN = {
@@ -34,10 +35,10 @@ KNOWN = {
 
 
 def server(mechanism: ScramMechanism = SHA_256, nonce: str = "server-nonce") -> ScramServer:
-    def pretended(name: str) -> ScramCredential:
+    def nobody(name: str) -> ScramCredential:
         return ScramCredential(b"salt of nobody..", b"k" * 32, b"s" * 32, 4096)
 
-    return ScramServer(ScramUsers(mechanism, KNOWN[mechanism].get, pretended), nonce)
+    return ScramServer(ScramUsers(mechanism, KNOWN[mechanism].get, nobody), nonce)
 
 
 def failed(mechanism: ScramMechanism = SHA_256) -> Refused:
@@ -71,7 +72,7 @@ def test_s_08_both_ends_agree(mechanism: ScramMechanism, name: str) -> None:
 def test_the_exchange_is_that_of_rfc_7677() -> None:
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     salted = SHA_256.salted("pencil", salt, 4096)
-    known = {"user": ScramCredential.of(SHA_256, salted, salt, 4096)}
+    known = {"user": credential_of(SHA_256, salted, salt, 4096)}
     users = ScramUsers(SHA_256, known.get, lambda name: known["user"])
     end = ScramServer(users, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     client = ScramClient(ScramPassword(SHA_256, "user", "pencil"), "rOprNGfwEbeRWgbNEkqO")

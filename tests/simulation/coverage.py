@@ -54,7 +54,7 @@ OPERATIONS = (
     "elect-uncleanly",
     "change-config",
 )
-LATER_OPERATIONS = ("delete-records", "throttle", "move-replica")
+LATER_OPERATIONS = ("delete-records", "throttle", "move-replica", "change-credential")
 REFUSALS = (
     "topics",
     "settings",

@@ -7,12 +7,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from minikafka.aio import Admin, ConfigChange, ConfigResource, TopicPartition
+from minikafka.client.admin.credential_types import ScramChange
 from minikafka.client.admin.log_types import TopicPartitionReplica
 from minikafka.protocol.messages.describe_configs import ResourceType
 from minikafka.protocol.messages.elect_leaders import ElectionType
 from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation
 from minikafka.protocol.messages.list_offsets import LATEST_TIMESTAMP
 from minikafka.runtime.errors import MinikafkaError
+from minikafka.security.sasl.scram import BY_NAME
 
 from .cluster import Cluster
 from .coverage import Coverage
@@ -51,6 +53,7 @@ class Operator:
             "elect-preferred": self._elect_preferred,
             "elect-uncleanly": self._elect_uncleanly,
             "change-config": self._change_config,
+            "change-credential": self._change_credential,
             "delete-records": self._delete_records,
             "throttle": self._throttle,
             "move-replica": self._move,
@@ -204,6 +207,13 @@ class Operator:
         self._note("throttle")
 
     # -- settings ---------------------------------------------------------------------------
+
+    async def _change_credential(self, admin: Admin) -> None:
+        """Set a user's password, or delete it, which is refused if there is none."""
+        password = self.rng.choice(("one", "two", None))
+        mechanism = self.rng.choice(list(BY_NAME))
+        await admin.alter_scram_credentials([ScramChange("alice", mechanism, password)])
+        self._note("change-credential")
 
     async def _change_config(self, admin: Admin) -> None:
         topic = self.rng.choice(self.workload.lasting)

@@ -53,13 +53,15 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
             "offsets.retention.check.interval.ms": "2000",
             "transaction.remove.expired.transaction.cleanup.interval.ms": "5000",
         }
-    throttles = rng.random() < 0.3
+    later_operations = ["throttle"] if rng.random() < 0.3 else []
     sealed = rng.random() < 0.4
     if sealed:
         later += [fault for fault in SEALED_FAULTS if rng.random() < 0.6]
         broker |= SEALED
     moves = directories > 1 and rng.random() < 0.7
-    operations = [*shape.operations, *(["throttle"] if throttles else [])]
+    later_operations += ["move-replica"] * 2 if moves else []
+    if rng.random() < 0.3:
+        later_operations.append("change-credential")
     return replace(
         shape,
         broker=broker,
@@ -70,7 +72,7 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
         directories=directories,
         drift=DRIFT_MOST if drifts else 0.0,
         refuses=refuses,
-        operations=(*operations, *(["move-replica"] * 2 if moves else [])),
+        operations=(*shape.operations, *later_operations),
         faults=(*shape.faults, *later),
     )
 

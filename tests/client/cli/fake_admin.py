@@ -11,6 +11,7 @@ from minikafka.client.admin.cluster_types import (
     MetadataQuorum,
 )
 from minikafka.client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource
+from minikafka.client.admin.credential_types import ScramChange
 from minikafka.client.admin.log_types import LogDirectory
 from minikafka.client.admin.topic_types import (
     ElectionType,
@@ -45,8 +46,24 @@ class FakeAdmin:
         self.quorum: MetadataQuorum | ApiError = ApiError(ErrorCode.NOT_CONTROLLER)
         self.features = FeatureMetadata({}, {})
         self.fenced: list[int] = []
+        self.credentials: dict[str, dict[str, int]] = {}
         self.apis: dict[int, dict[int, Versions] | ApiError] = {}
         self.settings: Mapping[str, str] = {}
+
+    async def alter_scram_credentials(self, changes: Iterable[ScramChange]) -> None:
+        for change in changes:
+            known = self.credentials.setdefault(change.user, {})
+            if change.password is None:
+                del known[change.mechanism]
+            else:
+                known[change.mechanism] = change.iterations
+                made = (change.mechanism, change.password, change.iterations)
+                self.asked.append(("scram", change.user, *made))
+
+    async def describe_scram_credentials(
+        self, users: Iterable[str] | None = None
+    ) -> dict[str, dict[str, int]]:
+        return {name: self.credentials[name] for name in users or self.credentials}
 
     def from_config(self, settings: Mapping[str, str]) -> Self:
         self.settings = settings

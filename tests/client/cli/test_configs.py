@@ -21,6 +21,10 @@ TOPIC, BROKER, DEFAULTS = (
 )
 
 
+USERS = ("--entity-type", "users")
+OF_ALICE = ("--alter", *USERS, "--entity-name", "alice")
+
+
 @pytest.fixture
 def cluster(admin: FakeAdmin) -> FakeAdmin:
     admin.placement = {TopicPartition("t", 0): (1,), TopicPartition("u", 0): (1,)}
@@ -162,8 +166,27 @@ def test_a_logger_that_is_not_there_is_neither_set_nor_deleted(
         (("--describe",), "needs exactly one of --entity-type, --topic"),
         (("--describe", "--topic", "t", "--broker", "1"), "needs exactly one of --entity-type"),
         (
-            ("--describe", "--entity-type", "users"),
-            "only topics, brokers, broker-loggers, client-metrics",
+            ("--describe", "--entity-type", "clients"),
+            "only topics, brokers, broker-loggers, client-metrics, users",
+        ),
+        (("--alter", *USERS, "--add-config", "SCRAM-SHA-256=[password=p]"), "needs --entity-name"),
+        (("--alter", *USERS, "--entity-name", "a"), "--alter needs --add-config or"),
+        (("--alter", "--describe", *USERS), "exactly one action"),
+        (("--describe", *USERS, "--entity-default"), "no default credentials"),
+        ((*OF_ALICE, "--add-config", "SCRAM-SHA-1=[password=p]"), "users have the settings SCRAM"),
+        ((*OF_ALICE, "--add-config", "SCRAM-SHA-256=[iterations=8192]"), "needs a password"),
+        ((*OF_ALICE, "--add-config", "SCRAM-SHA-256=[pw=hunter2]"), "must look like [iterations"),
+        (
+            (*OF_ALICE, "--add-config", "SCRAM-SHA-256=[iterations=many,password=p]"),
+            "iterations=many: must be a number",
+        ),
+        (
+            (*OF_ALICE, "--add-config", "SCRAM-SHA-256=[iterations=100,password=p]"),
+            "Iterations 100 is less than the minimum 4096 required for SCRAM-SHA-256",
+        ),
+        (
+            (*OF_ALICE, "--add-config", "SCRAM-SHA-256=[iterations=99999,password=p]"),
+            "is greater than the maximum 16384",
         ),
         (
             ("--describe", "--entity-type", "broker-loggers", "--entity-default"),
@@ -213,3 +236,19 @@ def test_settings_are_split(text: str, found: dict[str, str]) -> None:
 def test_settings_that_cannot_be_split(text: str) -> None:
     with pytest.raises(ConfigError, match="must look like"):
         split_settings(text)
+
+
+def test_passwords_of_users_are_set_deleted_and_described(run: Run, cluster: FakeAdmin) -> None:
+    added = "SCRAM-SHA-256=[iterations=8192,password=hunter2,=],SCRAM-SHA-512=[password=a,b]"
+    code, out, _ = run(*AT, *OF_ALICE, "--add-config", added)
+    assert (code, out) == (0, "Completed updating config for user alice.\n")
+    assert cluster.asked == [
+        ("scram", "alice", "SCRAM-SHA-256", "hunter2,=", 8192),
+        ("scram", "alice", "SCRAM-SHA-512", "a,b", 4096),
+    ]
+    code, out, _ = run(*AT, "--describe", *USERS)
+    told = "SCRAM credential configs for user-principal 'alice' are "
+    assert out == told + "SCRAM-SHA-256=iterations=8192, SCRAM-SHA-512=iterations=4096\n"
+    assert run(*AT, *OF_ALICE, "--delete-config", "SCRAM-SHA-512")[0] == 0
+    _, out, _ = run(*AT, "--describe", *USERS, "--entity-name", "alice")
+    assert out == told + "SCRAM-SHA-256=iterations=8192\n"
