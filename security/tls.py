@@ -155,11 +155,14 @@ class ListenerTls:
     def principal_of(self, certificate: bytes | None) -> Principal | None:
         """Return the principal of a client's verified certificate, ANONYMOUS if it showed none.
 
-        None if no mapping rule matches its subject.
+        None if its subject cannot be read, or no mapping rule matches it.
         """
         if certificate is None:
             return ANONYMOUS
-        name = self._mapping.name_of(subject_of(certificate))
+        try:
+            name = self._mapping.name_of(subject_of(certificate))
+        except ValueError:
+            return None  # OpenSSL reads more encodings than we do.
         return None if name is None else user(name)
 
     def _serve(self, stores: Stores, before: Served | None) -> Served:

@@ -6,13 +6,15 @@ The brokers speak TLS among themselves, and each shows its certificate.
 import contextlib
 import ipaddress
 import itertools
+import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import confluent_kafka.admin
 import pytest
@@ -58,7 +60,7 @@ def place(cluster: Cluster, node_id: int) -> None:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory: Path = tmp_path_factory.mktemp("listeners")
-    common = {"num.partitions": "3", "control.security": "none"}
+    common = {"num.partitions": "3"}
     with Cluster(directory, brokers=3, broker_settings=common) as one:
         trusted = directory / "ca.pem"
         trusted.write_text(authority().certificate_pem)
@@ -157,18 +159,36 @@ def test_a_tool_takes_its_security_from_a_file(cluster: Cluster, tmp_path: Path)
     assert found.stdout.startswith("Cluster ID: ")
 
 
-async def test_aiokafka_from_one_bootstrap_address(cluster: Cluster) -> None:
-    sent = payloads(seed=32)
-    await test_aiokafka.produce(cluster, "listeners-aiokafka", sent, acks="all")
-    found = await test_aiokafka.consume(cluster, "listeners-aiokafka", len(sent))
+def reached(cluster: Cluster, listener: str, directory: Path) -> tuple[Cluster, dict[str, Any]]:
+    """Return a cluster whose bootstrap address is of that listener, and what clients need there."""
+    at = cast(Cluster, SimpleNamespace(bootstrap=address(cluster, listener)))
+    if listener == "CLIENTS":
+        return at, {}
+    context = ssl.create_default_context(cadata=authority().certificate_pem)
+    context.load_cert_chain(make("alice").write(directory / "alice.pem"))
+    return at, {"security_protocol": "SSL", "ssl_context": context}
+
+
+@pytest.mark.parametrize("listener", ["CLIENTS", "SECURE"])
+async def test_aiokafka_from_one_bootstrap_address(
+    cluster: Cluster, listener: str, tmp_path: Path
+) -> None:
+    topic, sent = f"listeners-aiokafka-{listener}", payloads(seed=32)
+    at, own = reached(cluster, listener, tmp_path)
+    await test_aiokafka.produce(at, topic, sent, acks="all", **own)
+    found = await test_aiokafka.consume(at, topic, len(sent), **own)
     assert found == by_partition(sent)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_kafka_python_from_one_bootstrap_address(cluster: Cluster) -> None:
-    sent = payloads(seed=33)
-    test_kafka_python.produce(cluster, "listeners-kafka-python", sent, acks="all")
-    found = test_kafka_python.consume(cluster, "listeners-kafka-python", len(sent))
+@pytest.mark.parametrize("listener", ["CLIENTS", "SECURE"])
+def test_kafka_python_from_one_bootstrap_address(
+    cluster: Cluster, listener: str, tmp_path: Path
+) -> None:
+    topic, sent = f"listeners-kafka-python-{listener}", payloads(seed=33)
+    at, own = reached(cluster, listener, tmp_path)
+    test_kafka_python.produce(at, topic, sent, acks="all", **own)
+    found = test_kafka_python.consume(at, topic, len(sent), **own)
     assert found == by_partition(sent)
 
 
@@ -251,26 +271,21 @@ def loaded(cluster: Cluster, topic: str) -> Iterator[None]:
         assert found[partition][offset].value == value
 
 
-def test_a_broker_restarted_on_another_port_is_found_again(cluster: Cluster) -> None:
-    """By clients that are producing all the while, and by the other brokers."""
-    with loaded(cluster, "listeners-moved"):
-        broker = cluster.broker(2)
-        assert broker.stop() == 0
-        place(cluster, 2)
-        broker.start()
-        assert brokers_seen(cluster, 1)[2] == broker.address
-
-
-def test_brokers_move_to_another_listener_one_by_one(cluster: Cluster) -> None:
-    """Until the last has moved, some fetch over the one and some over the other."""
-    topic = "listeners-rolled"
+def test_brokers_move_to_another_listener_one_by_one_and_one_to_other_ports(
+    cluster: Cluster,
+) -> None:
+    """Until the last has moved, some fetch over the one listener and some over the other."""
+    topic = "listeners-moved"
     with loaded(cluster, topic):
         for broker in cluster.brokers:
             assert broker.stop() == 0
+            if broker.node_id == 2:
+                place(cluster, 2)
             broker.settings["inter.broker.listener.name"] = "SECURE"
             broker.start()
             with Admin(cluster.bootstrap) as admin:
                 wait_until(lambda: is_in_sync(admin, topic))
+        assert brokers_seen(cluster, 1)[2] == cluster.broker(2).address
 
 
 def is_in_sync(admin: Admin, topic: str) -> bool:

@@ -264,6 +264,7 @@ def test_s_23_a_subject_that_no_rule_matches_is_nobody(
         for name in ("bob", "alice")
     ]
     assert [each and str(each) for each in found] == ["User:BOB", None]
+    assert listener.principal_of(b"no certificate") is None
 
 
 # Renewal.
