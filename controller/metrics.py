@@ -23,7 +23,7 @@ _CONTROLLER: Final = "kafka_controller_kafkacontroller_"
 _STATS: Final = "kafka_controller_controllerstats_"
 _RAFT: Final = "kafka_server_raft_metrics_"
 _RAFT_OF_STRIMZI: Final = "kafka_server_raftmetrics_"
-"""The same prefix as Strimzi's rules and dashboards spell it."""
+"""The prefix of the quorum's metrics, as Strimzi's rules and dashboards spell it."""
 
 _STATES: Final[dict[type[Role], str]] = {
     Unattached: "unattached",

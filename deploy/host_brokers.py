@@ -30,7 +30,7 @@ class HostBroker:
 
     @property
     def name(self) -> str:
-        """Its name in messages, as in `broker-1`."""
+        """The broker's name in messages, as in `broker-1`."""
         return f"broker-{self.node_id}"
 
     @property

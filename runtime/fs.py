@@ -74,7 +74,7 @@ class File(Protocol):
 
 
 class FileSystem(Protocol):
-    """Names and directories."""
+    """Opens files, and makes, lists, renames and removes names in directories."""
 
     def open(self, path: str, *, create: bool = False, write: bool = False) -> File:
         """Open an existing file, or make it if need be with `create`, which implies `write`."""

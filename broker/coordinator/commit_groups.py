@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .transactions import Transactions
 
 Decide = Callable[[Ledger, Now, Sequence[int]], GroupDecision | NeedsProducerIds]
-"""Makes the decision. Its last argument holds the unused producer ids that it has asked for."""
+"""Decides on a commit group; the last argument has the unused producer ids that it asked for."""
 Decided = Callable[[GroupDecision], None]
 """Called once with the decision to answer with, perhaps before the call returns."""
 LOSER_PATIENCE_MS: Final = 10_000

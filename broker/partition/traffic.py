@@ -42,9 +42,9 @@ class TopicTraffic:
         self.replication_bytes_out = 0
         """Bytes of batches that followers were sent."""
         self.produce_requests = 0
-        """Batches to append, for one partition each."""
+        """Batches that Produce requests brought, one for each partition of a request."""
         self.fetch_requests = 0
-        """Partitions that fetches read."""
+        """Reads by Fetch requests, one for each partition of a request."""
         self.failed_produce_requests = 0
         """Batches that were refused. One that should have gone to another leader does not count."""
         self.failed_fetch_requests = 0

@@ -1,1 +1,1 @@
-"""A partition's replica: the pure rules of leading, following, and choosing one to read from."""
+"""A partition's replica: the pure rules of leading, following, moving, and being read from."""

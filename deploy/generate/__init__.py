@@ -1,1 +1,1 @@
-"""Files for monitoring a cluster: a scrape config, alerts, a dashboard."""
+"""`minikafka generate`: files for monitoring a cluster and for running it."""
