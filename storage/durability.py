@@ -81,9 +81,9 @@ class Durability:
         end, cuts = self._log.log_end_offset, self._log.cuts
         times = self._log.files.flush_times
         began_us = 0 if times is None else times.now_us()
-        if self.before_next is not None:
-            await self.before_next()
-            self.before_next = None
+        first, self.before_next = self.before_next, None
+        if first is not None:
+            await first()
         self._epoch_file.write()
         await self._epoch_file.sync()
         # A newest segment cut to nothing ends at the flushed offset, but is not stable.

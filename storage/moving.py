@@ -23,7 +23,7 @@ from ..runtime.runtime import Runtime
 from .directory import LogDirectory
 from .files import FUTURE, MOVED, STRAY, Files
 from .log import Log
-from .names import InMove, in_move, new_mark, set_aside
+from .names import InMove, in_move, new_mark, partition_in, set_aside
 
 log = logging.getLogger(__name__)
 
@@ -164,11 +164,11 @@ async def settle(directories: Sequence[LogDirectory]) -> None:
     for directory in directories:
         with _reporting():
             for name in directory.files.names(directory.path):
-                parts = in_move(name)
+                parts, partition = in_move(name), partition_in(name)
                 if parts is not None:
                     left.append(_Left(directory, parts))
-            for found in directory.stored():
-                homes.setdefault(found.partition, []).append(directory)
+                elif partition is not None:
+                    homes.setdefault(partition, []).append(directory)
     if not left:
         return
     old = {(parts.partition, parts.mark): None for _, parts in left if parts.suffix == MOVED}

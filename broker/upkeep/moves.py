@@ -147,6 +147,9 @@ class Moves:
         name = TopicPartition(partition.topic, partition.index)
         has_swapped = False
         try:
+            if not _has_room(moving):
+                self._give_up(moving)
+                return
             move = moving.move = Move(self._runtime, name, source, moving.target)
             has_swapped = await self._run(moving, move)
         except LogDirectoryFailed as error:
@@ -205,6 +208,8 @@ class Moves:
         if moving.unflushed_bytes >= FLUSH_BYTES:
             moving.unflushed_bytes = 0
             await move.copy.flush()
+            if not _has_room(moving):
+                self._give_up(moving)
         await asyncio.sleep(0)
 
     @staticmethod
@@ -236,3 +241,16 @@ class Moves:
         self._partitions.note_moved(partition, moving.target)
         log.info("%r: moved to %s", partition, moving.target.path)
         return True
+
+
+def _has_room(moving: Moving) -> bool:
+    """True if what is yet to be copied fits; a full disk would cost all replicas in the target."""
+    partition, free_bytes = moving.partition, moving.target.files.space()[1]
+    rest_bytes = partition.log.size_bytes - moving.size_bytes
+    if free_bytes > rest_bytes:
+        return True
+    where = moving.target.path
+    log.error(
+        "%r: not moved to %s: %d bytes more, %d are free", partition, where, rest_bytes, free_bytes
+    )
+    return False

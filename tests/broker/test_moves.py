@@ -116,6 +116,20 @@ async def test_a_move_is_shown_until_it_is_over_and_its_rate_is_bound(stage: Sta
 
 
 @staged(brokers=1, broker=TWO_DISKS)
+async def test_a_directory_without_room_for_the_copy_is_not_filled(stage: Stage) -> None:
+    home = await filled(stage)
+    size = stage.partition(1, "t").log.size_bytes
+    disk = stage.daemon(1).host.disk
+    disk.capacity = disk.used() + size // 2
+    assert await ask_to_move(stage, 1, other(home)) == ErrorCode.NONE
+    await stage.until(lambda: not list(stage.broker(1).parts.edge.moves), "given up")
+    assert any(f"not moved to {other(home)}: {size} bytes more" in line for line in stage.logs(1))
+    assert len(stage.broker(1).parts.partitions.store.online) == 2
+    disk.mend()
+    await moved(stage, 1, other(home))
+
+
+@staged(brokers=1, broker=TWO_DISKS)
 async def test_a_move_is_taken_back(stage: Stage) -> None:
     home = await filled(stage)
     throttle(stage, 0)
