@@ -9,7 +9,9 @@ import pytest
 
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.errors import LogDirectoryFailed
+from minikafka.storage.checkpoints import decode_offsets
 from minikafka.storage.directory import LogDirectory
+from minikafka.storage.files import HIGH_WATERMARKS
 from minikafka.storage.log import Log
 from minikafka.storage.moving import Move, settle
 from tests.storage.faults import EIO, Fault, FaultyFs
@@ -123,6 +125,42 @@ async def test_what_is_cut_from_the_source_is_cut_from_the_copy_before_anything_
     await moved(move)
     assert (log.log_start_offset, log.log_end_offset) == (50, 53)
     assert contents(await reopened(place)) == contents(log)
+
+
+async def test_the_old_name_is_gone_for_good_before_anything_is_called_stable(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a loss of power could bring the old log back beside what was flushed since.
+
+    The next checkpoint of its directory would do it too, but nobody waits for that.
+    """
+    monkeypatch.setattr(place.one, "_checkpoint_soon", lambda: None)
+    fill(place.log, 5)
+    move = place.move()
+    await copied(move)
+    await move.make_ready(5)
+    async with move.held():
+        assert move.copy.catch_up(ALL, 5)
+        move.swap()
+    fs: Any = place.runtime.fs
+    fs.calls.clear()
+    await place.log.flush()
+    flushed = [path for kind, path in fs.calls if kind in ("fdatasync", "fsync_dir")]
+    ours = next(n for n, path in enumerate(flushed) if path.startswith(place.log.directory))
+    assert flushed.index(place.one.path) < ours
+    await move.finish()
+
+
+async def test_checkpoints_of_an_earlier_stay_do_not_vouch_for_a_copy(place: Place) -> None:
+    fill(place.log, 30)
+    await moved(place.move(), high_watermark=30)
+    back = Move(place.runtime, NAME, place.two, place.one)
+    await moved(back, high_watermark=30)
+    marks = place.root / "two" / HIGH_WATERMARKS
+    assert decode_offsets(marks.read_bytes()) == {NAME: 30}
+    move = place.move()
+    assert decode_offsets(marks.read_bytes()) == {}
+    move.give_up()
 
 
 async def test_a_copy_that_is_overtaken_by_the_log_start_begins_anew(place: Place) -> None:
