@@ -5,7 +5,7 @@ Times are ms since the epoch, or None if unknown. Directory ids are URL-safe bas
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...protocol.messages.update_features import UpgradeType as UpgradeType
 
@@ -41,6 +41,10 @@ class QuorumReplica:
     last_caught_up_timestamp: int | None = None
 
 
+LATE_MS: Final = 10_000
+"""A voter that has not had the whole log, or has not fetched, for so many ms is behind."""
+
+
 @dataclass(frozen=True, slots=True)
 class MetadataQuorum:
     """The controllers' quorum as its leader sees it."""
@@ -56,8 +60,26 @@ class MetadataQuorum:
     @property
     def leader_log_end_offset(self) -> int:
         """The end of the leader's log; -1 if the leader is not among the voters."""
-        ends = (voter.log_end_offset for voter in self.voters if voter.node_id == self.leader_id)
-        return next(ends, -1)
+        return -1 if self._leader is None else self._leader.log_end_offset
+
+    @property
+    def now_ms(self) -> int | None:
+        """The leader's clock as it answered, in ms since the epoch; None if the broker is too old.
+
+        The leader has caught up with itself at that moment.
+        """
+        return None if self._leader is None else self._leader.last_caught_up_timestamp
+
+    def late_ms(self, one: QuorumReplica) -> int | None:
+        """Return the ms since a replica had the whole log; None if that is unknown."""
+        then_ms = one.last_caught_up_timestamp
+        if self.now_ms is None or then_ms is None:
+            return None
+        return max(self.now_ms - then_ms, 0)
+
+    @property
+    def _leader(self) -> QuorumReplica | None:
+        return next((one for one in self.voters if one.node_id == self.leader_id), None)
 
 
 class FeatureLevels(NamedTuple):

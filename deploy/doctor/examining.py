@@ -318,12 +318,10 @@ class _Examination:
                 return known
             return replace(known, why=str(error) or f"no answer within {self._steps.limit_ms} ms")
         after_ms = self._runtime.wall_ms()
-        leader = next((one for one in quorum.voters if one.node_id == quorum.leader_id), None)
         clock = None
-        if leader is not None and leader.last_caught_up_timestamp is not None:
-            # The leader is caught up with itself at the moment in which it answers.
+        if quorum.now_ms is not None:
             middle_ms = (before_ms + after_ms) // 2
-            ahead_ms = leader.last_caught_up_timestamp - middle_ms
+            ahead_ms = quorum.now_ms - middle_ms
             clock = Clock(ahead_ms, (after_ms - before_ms) // 2 + 1)
         return replace(known, quorum=quorum, clock=clock)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ...client.admin.cluster_types import MetadataQuorum, QuorumReplica
+from ...client.admin.cluster_types import LATE_MS, MetadataQuorum, QuorumReplica
 from ...client.partitions import name_of
 from ...client.quantities import size
 from ...security.control_settings import FILE
@@ -16,8 +16,6 @@ FREE_LEAST: Final = 0.05
 """The free shares of a volume below which it is reported as nearly full, and as full."""
 FLUSH_SLOW_MS: Final = 500.0
 """The 99th percentile of flush times, in ms, from which a disk is reported as slow."""
-SILENT_MS: Final = 10_000
-"""A voter that has not fetched, or not been caught up, for this long is behind."""
 
 
 def broker_findings(found: Examined) -> Iterator[Finding]:
@@ -132,18 +130,16 @@ def _voters(quorum: MetadataQuorum, *, is_one_machine: bool) -> Iterator[Finding
 
 def _behind(quorum: MetadataQuorum, one: QuorumReplica) -> str | None:
     """Return how far a voter is behind, in words; None if it keeps up."""
-    leader = next((each for each in quorum.voters if each.node_id == quorum.leader_id), None)
-    now_ms = None if leader is None else leader.last_caught_up_timestamp
-    if one.node_id == quorum.leader_id or leader is None or now_ms is None:
+    if one.node_id == quorum.leader_id or quorum.now_ms is None:
         return None
     if one.last_fetch_timestamp is None:
         return "it has not fetched from the active controller"
-    silent_ms = now_ms - one.last_fetch_timestamp
-    if silent_ms > SILENT_MS:
+    silent_ms = quorum.now_ms - one.last_fetch_timestamp
+    if silent_ms > LATE_MS:
         return f"it has not fetched for {silent_ms / 1000:.0f} s"
-    caught_up_ms = one.last_caught_up_timestamp
-    if caught_up_ms is None or now_ms - caught_up_ms > SILENT_MS:
-        lag = leader.log_end_offset - one.log_end_offset
+    late_ms = quorum.late_ms(one)
+    if late_ms is None or late_ms > LATE_MS:
+        lag = quorum.leader_log_end_offset - one.log_end_offset
         return f"it is {lag} records of metadata behind" if lag > 0 else None
     return None
 

@@ -172,7 +172,7 @@ async def quorum(desk: Desk, request: Request) -> Screen:
     found = await desk.link.shared(SIGHT_MS, asking.quorum)
     if found is None:
         raise NotThere("This cluster does not tell about its controllers.")
-    view = quorum_of(found, desk.link.runtime.wall_ms())
+    view = quorum_of(found)
     return Screen("quorum.html", "Quorum", view, refresh_ms=SIGHT_MS, here="/quorum")
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from minikafka.client.admin.cluster_types import MetadataQuorum, QuorumReplica
+from minikafka.client.admin.cluster_types import LATE_MS, MetadataQuorum, QuorumReplica
 from minikafka.client.admin.config_types import ConfigEntry
 from minikafka.client.admin.group_types import GroupDescription, GroupListing, GroupMember
 from minikafka.client.admin.lag_types import PartitionLag
@@ -48,7 +48,7 @@ from minikafka.web.console.views.partition import (
     Replicas,
     partition_of,
 )
-from minikafka.web.console.views.quorum import LATE_MS, quorum_of
+from minikafka.web.console.views.quorum import quorum_of
 from minikafka.web.console.views.topics import topic_of, topics_of
 from minikafka.web.console.views.transactions import (
     pins_of,
@@ -137,7 +137,7 @@ def test_a_controller_that_is_behind_is_a_warning() -> None:
     )
     quorum = MetadataQuorum(100, 7, 50, voters)
     assert "Controller 101 is behind" in overview_of(sight(quorum=quorum)).sentence
-    rows = quorum_of(quorum, NOW_MS).rows
+    rows = quorum_of(quorum).rows
     assert [(row.role, row.behind, row.is_late) for row in rows] == [
         ("leader", 0, False),
         ("voter", 10, True),

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from ....client.admin.cluster_types import LATE_MS
 from ....protocol.types import TopicPartition
-from .quorum import LATE_MS
 from .sight import Sight, Troubles, troubles_of
 from .words import duration, listed, plural
 
@@ -170,8 +170,7 @@ def _quorum(sight: Sight) -> Iterator[Finding]:
             "/quorum",
         )
     for voter in quorum.voters:
-        caught_up = voter.last_caught_up_timestamp
-        late_ms = 0 if caught_up is None else sight.at_ms - caught_up
+        late_ms = quorum.late_ms(voter) or 0
         if voter.node_id != quorum.leader_id and late_ms > LATE_MS:
             yield Finding(
                 Level.WARN,

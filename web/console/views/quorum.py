@@ -1,12 +1,8 @@
 """The quorum: the leader, and how far the other controllers and the brokers lag. Pure."""
 
 from dataclasses import dataclass
-from typing import Final
 
-from ....client.admin.cluster_types import MetadataQuorum, QuorumReplica
-
-LATE_MS: Final = 10_000
-"""Milliseconds without being caught up after which a voter is shown as behind."""
+from ....client.admin.cluster_types import LATE_MS, MetadataQuorum, QuorumReplica
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +28,19 @@ class QuorumView:
     rows: tuple[QuorumRow, ...]
 
 
-def quorum_of(quorum: MetadataQuorum, now_ms: int) -> QuorumView:
+def quorum_of(quorum: MetadataQuorum) -> QuorumView:
     """List the leader first, then the other voters, then the brokers that follow."""
     voters = sorted(quorum.voters, key=lambda one: (one.node_id != quorum.leader_id, one.node_id))
-    rows = [_row(quorum, one, now_ms, "voter") for one in voters]
-    rows += [_row(quorum, one, now_ms, "observer") for one in quorum.observers]
+    rows = [_row(quorum, one, "voter") for one in voters]
+    rows += [_row(quorum, one, "observer") for one in quorum.observers]
     return QuorumView(quorum.leader_id, quorum.leader_epoch, quorum.high_watermark, tuple(rows))
 
 
-def _row(quorum: MetadataQuorum, one: QuorumReplica, now_ms: int, role: str) -> QuorumRow:
+def _row(quorum: MetadataQuorum, one: QuorumReplica, role: str) -> QuorumRow:
     leads = one.node_id == quorum.leader_id and role == "voter"
     log_end = None if one.log_end_offset < 0 else one.log_end_offset
     behind = None if log_end is None else max(quorum.leader_log_end_offset - log_end, 0)
-    caught_up = one.last_caught_up_timestamp
-    ago_ms = 0 if leads else None if caught_up is None else max(now_ms - caught_up, 0)
+    ago_ms = 0 if leads else quorum.late_ms(one)
     return QuorumRow(
         one.node_id,
         "leader" if leads else role,
