@@ -226,15 +226,17 @@ def _control(record: Record) -> str:
 
 
 def decode_metadata(value: bytes) -> str:
-    """Return a record of the metadata log as one line of JSON."""
+    """Return a record of the metadata log as one line of JSON; secrets in it are not shown."""
     import dataclasses
 
     from ...protocol.control.records import decode_record
+    from ...protocol.shared_methods import HIDDEN
     from ...protocol.types import uuid_to_text
 
     def plain(item: object) -> object:
         if dataclasses.is_dataclass(item):
-            return {f.name: plain(getattr(item, f.name)) for f in dataclasses.fields(item)}
+            names = [field.name for field in dataclasses.fields(item)]
+            return {name: "***" if name in HIDDEN else plain(getattr(item, name)) for name in names}
         if isinstance(item, bytes):
             return uuid_to_text(item) if len(item) == 16 else item.hex()
         if isinstance(item, list | tuple):

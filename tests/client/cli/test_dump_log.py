@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from minikafka.protocol.control.records import ClusterRecord, encode_record
+from minikafka.protocol.control.records import (
+    ClusterRecord,
+    ScramCredentialRecord,
+    ScramSecretRecord,
+    encode_record,
+)
 from minikafka.protocol.records.record_batch import (
     BatchBuilder,
     Codec,
@@ -294,6 +299,22 @@ def test_metadata_records_are_shown_as_json(run: Run, tmp_path: Path) -> None:
     assert lines[1] == "Snapshot end offset: 12, epoch: 3"
     payload = '{"type": "ClusterRecord", "data": {"unknown": null, "cluster_id": "abc"}}'
     assert lines[3].endswith(f"payload: {payload}")
+
+
+def test_s_55_no_secret_of_the_metadata_is_shown(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000012-0000000003.checkpoint"
+    secret = b"a secret of thirty-two bytes ..."
+    records = (
+        ScramSecretRecord(secret),
+        ScramCredentialRecord("alice", 1, b"salt" + secret, secret, secret, 4096),
+    )
+    batches = [(1000, None, encode_record(record)) for record in records]
+    path.write_bytes(build(batches, base_offset=0))
+    out = run("dump-log", "--files", path, "--cluster-metadata-decoder").out
+    assert '"name": "alice"' in out
+    assert out.count('"***"') == 4
+    assert "secret of" not in out
+    assert secret.hex() not in out
 
 
 def test_decoders(run: Run, log: Path) -> None:
