@@ -18,7 +18,7 @@ KEYSTORE: Final = "ssl.keystore.location"
 TRUSTSTORE: Final = "ssl.truststore.location"
 _JAVA_BEGINS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _DER_BEGINS: Final = b"\x30"
-_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([\s!-~]*?)-----END \1-----", re.ASCII)
 _LINE: Final = 64
 
 
@@ -29,6 +29,9 @@ class Identity(NamedTuple):
     """The key and the chain, the own certificate first."""
     password: str | None
     """The password of the key, or None if it is not encrypted."""
+
+    def __repr__(self) -> str:
+        return "Identity(...)"  # It must not get into a log.
 
 
 class Given(NamedTuple):
@@ -41,6 +44,9 @@ class Given(NamedTuple):
     content: bytes
     type: str
     password: str | None
+
+    def __repr__(self) -> str:
+        return f"Given({self.key}, {self.location}, ...)"
 
     def refuse(self, why: str) -> ConfigError:
         """Return the error that names the setting, the file and the reason."""
@@ -123,6 +129,7 @@ def _of_pkcs12(given: Given) -> str:
     Raise ConfigError if the library is missing or the store cannot be opened.
     """
     try:
+        from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
             NoEncryption,
@@ -143,7 +150,7 @@ def _of_pkcs12(given: Given) -> str:
         if store.key is not None:
             plain = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
             parts.append(plain)
-    except ValueError as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         # A wrong password and a damaged file cannot be told apart.
         said = str(error) or "it cannot be opened"
         raise given.refuse(f"PKCS12, is its password right? {said}") from None

@@ -83,6 +83,8 @@ def _read(fs: FileSystem, key: str, path: str, *, is_secret: bool) -> bytes:
             file.close()
     except OSError as error:
         raise ConfigError(key, path, error.strerror or str(error)) from None
+    except ValueError as error:
+        raise ConfigError(key, None, f"is no path: {error}") from None
     if size == STORE_BYTES_MAX:
         raise ConfigError(key, path, f"a store has less than {STORE_BYTES_MAX} bytes")
     return bytes(content[:size])
@@ -250,6 +252,8 @@ def _set_up(context: ssl.SSLContext, config: TlsConfig, stores: Stores) -> Ident
             context.load_cert_chain(path, password=lambda: identity.password or "")
     except ssl.SSLError as error:
         raise stores.own.refuse(_key_reason(error, identity)) from None
+    except ValueError as error:
+        raise ConfigError("ssl.key.password", None, str(error)) from None
     return identity
 
 
@@ -347,7 +351,8 @@ def reason_of(error: OSError) -> str:
 def _reason(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate verify failed: {error.verify_message}"
-    return (error.reason or str(error)).lower().replace("_", " ")
+    # Where there is no reason, the text ends with a line of Python's source.
+    return (error.reason or str(error).partition(" (_ssl.c")[0]).lower().replace("_", " ")
 
 
 def _key_reason(error: ssl.SSLError, identity: Identity) -> str:

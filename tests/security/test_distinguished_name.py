@@ -1,15 +1,20 @@
 """The subject of a certificate as text. The expected texts were printed by Java 17."""
 
+import contextlib
+
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID as N
+from hypothesis import given
+from hypothesis import strategies as st
 
 from minikafka.security.distinguished_name import subject_of
 
 from .certificates import make
 
+WHOLE = make("broker-1").certificate.public_bytes(Encoding.DER)
 Attribute = tuple[x509.ObjectIdentifier, str]
 
 
@@ -85,7 +90,15 @@ def test_s_22_a_subject_is_written_as_java_writes_it(subject: x509.Name, text: s
 
 
 def test_bytes_that_are_no_certificate_are_refused() -> None:
-    whole = make("x").certificate.public_bytes(Encoding.DER)
     for size in (0, 1, 3, 40, 100):
         with pytest.raises(ValueError, match="no certificate"):
-            subject_of(whole[:size])
+            subject_of(WHOLE[:size])
+
+
+@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), min_size=1, max_size=8))
+def test_a_damaged_certificate_is_read_or_refused(changes: list[tuple[int, int]]) -> None:
+    damaged = bytearray(WHOLE)
+    for place, byte in changes:
+        damaged[place % len(damaged)] = byte
+    with contextlib.suppress(ValueError):
+        subject_of(bytes(damaged))

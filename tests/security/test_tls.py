@@ -12,6 +12,7 @@ import pytest
 from minikafka.runtime.config import from_mapping, parse_properties
 from minikafka.runtime.errors import ConfigError
 from minikafka.runtime.runtime import SystemRuntime
+from minikafka.security.stores import Identity
 from minikafka.security.tls import (
     LOOK_MS,
     SAY_AGAIN_MS,
@@ -158,9 +159,39 @@ def test_every_store_that_cannot_be_used_is_named_with_the_reason(
         made.pem, ssl_client_auth="required"
     )
     assert "has no certificate" in told(made.pem, ssl_truststore_certificates=made.key_pem())
+    odd = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n"
+    assert "has no certificate" in told(made.pem, ssl_truststore_certificates=odd.format("ü"))
+    assert "no start line" in told(made.pem, ssl_truststore_certificates=odd.format("AAAA"))
+    encrypted = made.certificate_pem + made.key_pem("a")
+    assert "ssl.key.password: " in told(encrypted, ssl_key_password="x" * 5000)
+    assert "is no path" in refused(runtime, {"ssl.keystore.location": "a\0b"})
     (tmp_path / "it").chmod(0o644)
     why = refused(runtime, {"ssl.keystore.location": str(tmp_path / "it")})
     assert "everybody may read it: chmod 600" in why
+
+
+def test_s_55_neither_key_nor_password_is_shown(
+    runtime: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    made = make("broker-1")
+    key = made.key_pem()
+    secrets = {
+        "ssl.keystore.password": "hunter2",
+        "ssl.key.password": "hunter2",
+        "ssl.truststore.password": "hunter2",
+    }
+    inline = {"ssl.keystore.key": key, "ssl.keystore.certificate.chain": made.certificate_pem}
+    config = from_mapping(TlsConfig, {**secrets, **inline})
+    told = [repr(config), repr(read_stores(runtime.fs, config)), repr(Identity(key, "hunter2"))]
+    for content in (made.pkcs12("x"), made.certificate_pem + made.key_pem("x"), "nothing"):
+        path = made.write(tmp_path / "it", content)
+        told.append(refused(runtime, {**secrets, "ssl.keystore.location": path}))
+    other = {**inline, "ssl.keystore.certificate.chain": make("other").certificate_pem}
+    told.append(refused(runtime, {**secrets, **other}))
+    for text in (*told, caplog.text):
+        assert "hunter2" not in text
+        assert key.splitlines()[1] not in text
 
 
 @pytest.mark.parametrize(
