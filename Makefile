@@ -60,8 +60,8 @@ compat: $(STAMP) ## foreign clients against real brokers, and the page of what t
 	$(BIN)/python -m tests.compat.page
 
 chaos: $(STAMP) ## real processes under real faults, as root; and a drill on hosts of their own
-	$(BIN)/python -m tests.chaos.drill
 	$(BIN)/python -m tests.chaos
+	$(BIN)/python -m tests.chaos.drill
 
 codec: $(STAMP) ## the C of the compiled record codec, from its Cython source, and build it
 	@rm -f protocol/records/_records.c

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from minikafka import Admin, NewTopic
 from minikafka.deploy.host_brokers import HostBrokers, plan, usable_cores
+from minikafka.deploy.layout import read_properties
 from minikafka.deploy.local_cluster import LocalCluster
-from minikafka.runtime.config import parse_properties
 
 from .requests import produce
 
@@ -55,14 +55,16 @@ def measure(rounds: int = ROUNDS) -> list[Taken]:
     with tempfile.TemporaryDirectory(prefix="minikafka-host-") as folder:
         directory = Path(folder)
         with LocalCluster(directory / "cluster", brokers=1) as cluster:
-            (controller,) = cluster.layout.controllers
+            (member,) = cluster.layout.brokers
+            properties = {
+                **read_properties(member),
+                "node.id": str(FIRST_ID),
+                "listeners": "PLAINTEXT://127.0.0.1:0",
+                "log.dirs": str(directory / "data"),
+            }
             file = directory / "server.properties"
-            file.write_text(
-                f"node.id={FIRST_ID}\nlisteners=PLAINTEXT://127.0.0.1:0\n"
-                f"controller.quorum.voters={controller.node_id}@{controller.address}\n"
-                f"log.dirs={directory / 'data'}\n"
-            )
-            brokers = plan(parse_properties(file.read_text()), count, directory / "logs")
+            file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+            brokers = plan(properties, count, directory / "logs")
             host = HostBrokers(file, (), brokers)
             try:
                 host.launch()
