@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 async def produce(cluster: Cluster, topic: str, sent: list[Payload], **settings: Any) -> None:
     async with aiokafka.AIOKafkaProducer(
-        bootstrap_servers=cluster.bootstrap, linger_ms=5, **settings
+        **{"bootstrap_servers": cluster.bootstrap, "linger_ms": 5, **settings}
     ) as producer:
         waiting = [
             await producer.send(
@@ -36,7 +36,12 @@ async def consume(
     places = [aiokafka.TopicPartition(topic, index) for index in range(PARTITIONS)]
     found: dict[int, list[Payload]] = {index: [] for index in range(PARTITIONS)}
     consumer = aiokafka.AIOKafkaConsumer(
-        bootstrap_servers=cluster.bootstrap, group_id=None, check_crcs=True, **settings
+        **{
+            "bootstrap_servers": cluster.bootstrap,
+            "group_id": None,
+            "check_crcs": True,
+            **settings,
+        }
     )
     consumer.assign(places)
     async with consumer:

@@ -18,7 +18,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationW
 
 
 def produce(cluster: Cluster, topic: str, sent: list[Payload], **settings: Any) -> None:
-    producer = kafka.KafkaProducer(bootstrap_servers=cluster.bootstrap, linger_ms=5, **settings)
+    given = {"bootstrap_servers": cluster.bootstrap, "linger_ms": 5, **settings}
+    producer = kafka.KafkaProducer(**given)
     waiting = [
         producer.send(
             topic,
@@ -38,7 +39,12 @@ def produce(cluster: Cluster, topic: str, sent: list[Payload], **settings: Any) 
 def consume(cluster: Cluster, topic: str, count: int, **settings: Any) -> dict[int, list[Payload]]:
     places = [kafka.TopicPartition(topic, index) for index in range(PARTITIONS)]
     consumer = kafka.KafkaConsumer(
-        bootstrap_servers=cluster.bootstrap, group_id=None, check_crcs=True, **settings
+        **{
+            "bootstrap_servers": cluster.bootstrap,
+            "group_id": None,
+            "check_crcs": True,
+            **settings,
+        }
     )
     consumer.assign(places)
     consumer.seek_to_beginning(*places)

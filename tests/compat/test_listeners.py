@@ -20,7 +20,7 @@ import confluent_kafka.admin
 import pytest
 from cryptography import x509
 
-from minikafka import Admin, Consumer, NewTopic, Producer
+from minikafka import Admin, Consumer, NewTopic, Producer, ScramChange
 from minikafka.client.config import CommonSettings
 
 from ..security.certificates import authority, make
@@ -35,19 +35,21 @@ HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 
 
 def place(cluster: Cluster, node_id: int) -> None:
-    """Give a broker four listeners on every interface, advertised at its own address."""
-    inside, outside, secure, login = free_ports(4)
+    """Give a broker five listeners on every interface, advertised at its own address."""
+    inside, outside, secure, login, hashed = free_ports(5)
     host = HOSTS[node_id - 1]
     broker = cluster.broker(node_id)
     broker.host, broker.port = host, outside
     told = f"BROKERS://{host}:{inside},CLIENTS://{host}:{outside},SECURE://{host}:{secure}"
-    told += f",LOGIN://{host}:{login}"
+    told += f",LOGIN://{host}:{login},HASHED://{host}:{hashed}"
     broker.settings |= {
         "listeners": f"CLIENTS://0.0.0.0:{outside},BROKERS://0.0.0.0:{inside},"
-        f"SECURE://0.0.0.0:{secure},LOGIN://0.0.0.0:{login}",
+        f"SECURE://0.0.0.0:{secure},LOGIN://0.0.0.0:{login},HASHED://0.0.0.0:{hashed}",
         "advertised.listeners": told,
-        "listener.security.protocol.map": "BROKERS:SSL,CLIENTS:PLAINTEXT,SECURE:SSL,LOGIN:SASL_SSL",
+        "listener.security.protocol.map": "BROKERS:SSL,CLIENTS:PLAINTEXT,SECURE:SSL,LOGIN:SASL_SSL,"
+        "HASHED:SASL_PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.hashed.sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
         "listener.name.login.ssl.client.auth": "none",
         "listener.name.login.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain."
         'PlainLoginModule required user_alice="secret";',
@@ -138,6 +140,55 @@ def test_librdkafka_with_tls_and_a_login(cluster: Cluster) -> None:
     test_confluent.produce(cluster, "listeners-login", sent, acks="all", **own)
     found = test_confluent.consume(cluster, "listeners-login", len(sent), **own)
     assert found == by_partition(sent)
+
+
+@pytest.fixture(scope="module")
+def hashed(cluster: Cluster) -> dict[str, str]:
+    """Make a user with a password for SCRAM, and return the settings of its clients."""
+    changes = [ScramChange("alice", f"SCRAM-SHA-{size}", "s,e=cret") for size in (256, 512)]
+    with Admin(cluster.bootstrap) as admin:
+        admin.alter_scram_credentials(changes)
+    return {
+        "bootstrap_servers": address(cluster, "HASHED"),
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": "s,e=cret",
+    }
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_librdkafka_with_a_password_that_is_not_sent(
+    cluster: Cluster, hashed: dict[str, str], mechanism: str
+) -> None:
+    sent, topic = payloads(seed=36), f"listeners-{mechanism}"
+    own = {
+        "bootstrap.servers": hashed["bootstrap_servers"],
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": mechanism,
+        "sasl.username": "alice",
+        "sasl.password": "s,e=cret",
+    }
+    test_confluent.produce(cluster, topic, sent, acks="all", **own)
+    assert test_confluent.consume(cluster, topic, len(sent), **own) == by_partition(sent)
+
+
+async def test_aiokafka_with_a_password_that_is_not_sent(
+    cluster: Cluster, hashed: dict[str, str]
+) -> None:
+    sent, topic = payloads(seed=37), "listeners-aiokafka-scram"
+    await test_aiokafka.produce(cluster, topic, sent, acks="all", **hashed)
+    found = await test_aiokafka.consume(cluster, topic, len(sent), **hashed)
+    assert found == by_partition(sent)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_kafka_python_with_a_password_that_is_not_sent(
+    cluster: Cluster, hashed: dict[str, str]
+) -> None:
+    sent, topic = payloads(seed=38), "listeners-kafka-python-scram"
+    test_kafka_python.produce(cluster, topic, sent, acks="all", **hashed)
+    assert test_kafka_python.consume(cluster, topic, len(sent), **hashed) == by_partition(sent)
 
 
 def test_a_tool_takes_its_security_from_a_file(cluster: Cluster, tmp_path: Path) -> None:
