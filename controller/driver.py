@@ -102,6 +102,8 @@ class Controller:
         """The state with all appended records; only decisions use it."""
         self.committed = MetadataImage()
         """The state with all committed records; everything that leaves the process uses it."""
+        self.founding: Sequence[MetadataRecord] = ()
+        """More first records, written if this controller makes the cluster."""
         self._replayed: deque[tuple[int, MetadataRecord]] = deque()
         self._pending: deque[_Pending] = deque()
         self._parked: dict[asyncio.Future[None], None] = {}
@@ -186,6 +188,7 @@ class Controller:
         if self.quorum.log_end_offset == 0:
             cluster_id = self.cluster_id or uuid_to_text(self.runtime.rng.randbytes(16))
             first.extend(first_records(self.cluster, cluster_id))
+            first.extend(self.founding)
         first.append(ControllerElected(self._config.node_id, epoch))
         self._first_of_reign = self.quorum.append(first)
         self._settle()

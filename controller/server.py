@@ -22,6 +22,7 @@ from ..runtime.metrics_listener import MetricsListener
 from ..runtime.runtime import Runtime
 from ..security.control_keys import ControlKeys
 from ..security.control_seal import DatagramGuards
+from ..security.sasl.first_users import FirstUser
 from ..storage.directory import LogDirectory
 from .api.answers import Answers
 from .api.session import Session
@@ -30,6 +31,7 @@ from .config import ControllerConfig, listener_of, quorum_of
 from .driver import Controller, Events
 from .handovers import Handovers
 from .liveness import Liveness
+from .metadata.scram import first_credentials
 from .metrics import ControllerMetrics
 from .quorum.lost_log import open_metadata_log
 from .quorum.peers import Peering
@@ -98,9 +100,16 @@ class ControllerServer:
 
     @classmethod
     async def start(
-        cls, runtime: Runtime, config: ControllerConfig, on_failed: Callable[[str], None]
+        cls,
+        runtime: Runtime,
+        config: ControllerConfig,
+        on_failed: Callable[[str], None],
+        first_users: Sequence[FirstUser] = (),
     ) -> "ControllerServer":
-        """Start everything; raise ConfigError or StorageError if that is not possible."""
+        """Start everything; raise ConfigError or StorageError if that is not possible.
+
+        If this controller makes the cluster, `first_users` can log in by SCRAM from then on.
+        """
         keys = ControlKeys.open(runtime, config.control_security, config.control_psk_file)
         directory = await LogDirectory.open(
             runtime, config.directory, node_id=config.node_id, cluster_id=config.cluster_id
@@ -132,6 +141,7 @@ class ControllerServer:
             raise
         ground = Ground(runtime, config, keys)
         server = cls(ground, directory, quorum=quorum, on_failed=on_failed)
+        server.controller.founding = first_credentials(first_users, runtime.rng.randbytes)
         try:
             if server.metrics is not None:
                 await server.metrics.open()

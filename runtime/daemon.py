@@ -90,9 +90,16 @@ class Pipes:
 
 
 def daemon_command(
-    program: str, prepare: Callable[[dict[str, str]], Plan], *, help: str
+    program: str,
+    prepare: Callable[..., Plan],
+    options: Sequence[click.Option] = (),
+    *,
+    help: str,
 ) -> click.Command:
-    """Make the command: PROGRAM [FILE] [--override k=v] and the options of its log."""
+    """Make the command: PROGRAM [FILE] [--override k=v] and the options of its log.
+
+    `prepare` gets the properties, and by keyword the values of `options`, the program's own.
+    """
 
     def run(
         properties: str | None,
@@ -102,7 +109,8 @@ def daemon_command(
         **logged: Any,
     ) -> None:
         try:
-            plan = prepare(load_properties(properties, override))
+            own = {str(option.name): logged.pop(str(option.name)) for option in options}
+            plan = prepare(load_properties(properties, override), **own)
             set_up_logging(plan.name, LogSettings(**logged))
         except ConfigError as error:
             click.echo(f"{program}: {error}", err=True)
@@ -126,6 +134,7 @@ def daemon_command(
         params=[
             click.Argument(["properties"], required=False, metavar="[server.properties]"),
             click.Option(["--override"], multiple=True, metavar="KEY=VALUE", help="Set one key."),
+            *options,
             click.Option(["--lifeline-fd"], type=int, help="End when this pipe is closed."),
             click.Option(["--ready-fd"], type=int, help="Write one line of JSON here when ready."),
             *OPTIONS,

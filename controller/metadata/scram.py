@@ -5,7 +5,7 @@ all.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...protocol.control.records import (
     MetadataRecord,
@@ -21,6 +21,7 @@ from ...protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from ...security.sasl.first_users import FirstUser
 from ...security.sasl.scram import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
@@ -62,6 +63,17 @@ def alter_credentials(
         records.insert(0, ScramSecretRecord(random_of("scram") + random_of("secret")))
     results = [_result(name, refused.get(name)) for name in dict.fromkeys(e.name for e in asked)]
     return Decision(AlterUserScramCredentialsResponse(results=results), records)
+
+
+def first_credentials(
+    users: Sequence[FirstUser], random_bytes: Callable[[int], bytes]
+) -> list[MetadataRecord]:
+    """Return the records of the users that a new cluster has; none if there are no users."""
+    records: list[MetadataRecord] = [ScramSecretRecord(random_bytes(32))] if users else []
+    for user in users:
+        credential = user.credential(random_bytes)
+        records.append(ScramCredentialRecord(user.name, user.mechanism.value, *credential))
+    return records
 
 
 def _check(cluster: Cluster, asked: Change) -> None:

@@ -1,8 +1,13 @@
 """SCRAM credentials at the controller: whose are set, whose are refused, and what is kept."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
+from minikafka.controller.__main__ import main, prepare
 from minikafka.controller.metadata.scram import alter_credentials
+from minikafka.controller.server import ControllerServer
 from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.control.records import ScramSecretRecord, decode_record, encode_record
 from minikafka.protocol.errors import ErrorCode
@@ -11,6 +16,8 @@ from minikafka.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from minikafka.runtime.daemon import Stop
+from minikafka.runtime.runtime import SystemRuntime
 from minikafka.security.sasl.scram import ScramMechanism, credential_of
 
 from .machine import Machine
@@ -128,3 +135,39 @@ def test_s_55_no_credential_is_shown_when_a_record_or_a_request_is_printed() -> 
     secrets = [*machine.image.scram[1, "alice"][1:3], machine.image.scram_secret, b"p" * 32]
     for shown in (*machine.log, *machine.image.scram.values(), setting()):
         assert not any(repr(secret) in repr(shown) for secret in secrets)
+
+
+async def test_s_20_a_user_of_the_first_start_is_in_the_log_from_its_first_record_on(
+    tmp_path: Path,
+) -> None:
+    properties = {
+        "node.id": "100",
+        "controller.quorum.voters": "100@127.0.0.1:9093",
+        "listeners": "CONTROLLER://127.0.0.1:0",
+        "log.dirs": str(tmp_path / "controller"),
+        "control.security": "none",
+    }
+    runtime = SystemRuntime("controller-100")
+    for names in (("carol",), ("dave",)):
+        # The second start finds a cluster, which keeps the users it has.
+        texts = [f"SCRAM-SHA-256=[name={name},password=pw]" for name in names]
+        plan = prepare(properties, add_scram=texts)
+        server = await plan.start(runtime, Stop())
+        assert isinstance(server, ControllerServer)
+        image = server.controller.committed
+        assert list(image.scram) == [(1, "carol")]
+        assert len(image.scram_secret) == 32
+        await server.stop()
+    known = image.scram[1, "carol"]
+    salted = SHA_256.salted("pw", known.salt, known.iterations)
+    assert known == credential_of(SHA_256, salted, known.salt, 4096)
+
+
+def test_a_wrong_user_of_the_first_start_ends_the_command_with_one_line() -> None:
+    given = [f"--override={key}" for key in ("node.id=100", "log.dirs=x")]
+    given.append("--override=controller.quorum.voters=100@127.0.0.1:9093")
+    ended = CliRunner().invoke(main, [*given, "--add-scram", "SCRAM-SHA-256=[password=hunter2]"])
+    assert (ended.exit_code, ended.output) == (
+        2,
+        "minikafka-controller: --add-scram: needs a name\n",
+    )
