@@ -223,7 +223,7 @@ class Copy:
         return found.data[: verdict.size]
 
     def _take_aborted(self, source_base: int, offset: int) -> None:
-        """Have the source's index of aborted transactions for what was appended from `offset` on.
+        """Take over the source's aborted transactions for what was appended from `offset` on.
 
         The copy's own differs from it if a transaction began before the oldest snapshot of
         producers that the source has left.

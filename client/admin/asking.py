@@ -105,7 +105,7 @@ class Asking:
         return await connection.request(request, timeout_ms=timeout_ms)
 
     def random_bytes(self, count: int) -> bytes:
-        """Return so many random bytes."""
+        """Return `count` random bytes."""
         return self._runtime.rng.randbytes(count)
 
     def wall_ms(self) -> int:

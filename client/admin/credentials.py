@@ -28,7 +28,7 @@ async def describe_scram_credentials(
 ) -> dict[str, dict[str, int]]:
     """Return the iterations of each mechanism for which a user has a password.
 
-    The result has the named users, or all if `users` is None. AdminError names unknown users.
+    The result has the named users, or all if `users` is None. Raise AdminError with unknown users.
     """
     named = None if users is None else [UserName(name=name) for name in users]
     request = DescribeUserScramCredentialsRequest(users=named)
@@ -46,7 +46,10 @@ async def describe_scram_credentials(
 
 
 async def alter_scram_credentials(asking: Asking, changes: Iterable[ScramChange]) -> None:
-    """Give users passwords, or take them away; AdminError names the users that were refused."""
+    """Give users passwords, or take them away. Raise AdminError with the refused users.
+
+    Raise ConfigError if a mechanism is unknown.
+    """
     deletions: list[ScramCredentialDeletion] = []
     upsertions: list[ScramCredentialUpsertion] = []
     for change in changes:

@@ -197,7 +197,7 @@ def _entity(flags: Mapping[str, Any]) -> tuple[ResourceType, str | None]:
 
 
 def split_names(text: str | None) -> list[str]:
-    """Parse `a,b`."""
+    """Return the parts of `a,b`, stripped, without empty ones."""
     return [key.strip() for key in (text or "").split(",") if key.strip()]
 
 

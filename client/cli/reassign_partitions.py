@@ -91,7 +91,10 @@ class Request:
         return r.from_json(read_json(self.target_file, r.OPTION))
 
     def paths(self) -> dict[TopicPartitionReplica, str]:
-        """Read the directories in the file of --execute, which holds a valid placement."""
+        """Directories in the file of --execute, which holds a valid placement.
+
+        Raise ConfigError if an entry of it is wrong.
+        """
         assert self.target_file is not None
         return d.paths_in(read_json(self.target_file, r.OPTION), r.OPTION)
 
@@ -369,7 +372,10 @@ def _is_awaited(error: ApiError | None) -> bool:
 
 
 async def _start_moves(admin: "Admin", paths: d.Paths, timeout_ms: int) -> None:
-    """Begin to move replicas to directories; wait for those that a reassignment makes."""
+    """Begin to move replicas to directories; wait for those that a reassignment makes.
+
+    Raise ReassignmentFailed if that takes more than `timeout_ms`, or if a broker refuses.
+    """
     pending, deadline = dict(paths), time.monotonic() + timeout_ms / 1000
     while pending:
         awaited = await _ask_for(admin, pending)

@@ -66,14 +66,14 @@ def _known(mechanism: str) -> str:
 
 
 async def alter_user(admin: "Admin", changes: Sequence[ScramChange]) -> int:
-    """Carry out the changes, which are all of one user."""
+    """Carry out the changes, all of one user; return the exit code 0."""
     await admin.alter_scram_credentials(changes)
     print(f"Completed updating config for user {changes[0].user}.")
     return 0
 
 
 async def describe_users(admin: "Admin", name: str | None) -> int:
-    """Print the credentials of one user, or of all."""
+    """Print the credentials of one user, or of all; return the exit code 0."""
     found = await admin.describe_scram_credentials(None if name is None else [name])
     for user, credentials in sorted(found.items()):
         shown = ", ".join(f"{key}=iterations={count}" for key, count in credentials.items())

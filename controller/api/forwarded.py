@@ -58,8 +58,8 @@ FORWARDED: dict[int, Decide] = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_credentials,
     ApiKey.DELETE_ACLS: lambda cluster, request, _: delete_acls(cluster, request),
 }
-"""The changes that may be forwarded. The third argument gives a new topic its id from its name, and
-a new ACL from its text, and SCRAM its secret."""
+"""The changes that may be forwarded. The third argument gives a topic its id by its name, an ACL
+its id by its text, and SCRAM its secret."""
 
 QUESTIONS: dict[int, Callable[["Controller", Any], object]] = {
     ApiKey.DESCRIBE_QUORUM: describe_quorum,

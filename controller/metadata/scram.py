@@ -40,9 +40,10 @@ def alter_credentials(
     request: AlterUserScramCredentialsRequest,
     random_of: Callable[[str], bytes],
 ) -> Decision[AlterUserScramCredentialsResponse]:
-    """Change the credentials of the users that are named rightly.
+    """Decide on the changes of credentials; each user is accepted or refused by itself.
 
-    `random_of` gives a text of the request 16 random bytes.
+    `random_of` gives a text of the request 16 random bytes. Raise ApiError if one request has too
+    many.
     """
     asked: list[Change] = [*request.deletions, *request.upsertions]
     if len(asked) >= DECISION_RECORDS_MAX:

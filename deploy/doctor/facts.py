@@ -56,7 +56,7 @@ class ControllerProbe:
     """The active controller as this one knows it; -1 if it knows none."""
     cluster_id: str | None = None
     is_sealed: bool = True
-    """False if it spoke to the doctor without a proof of the cluster's key."""
+    """False if the controller spoke to the doctor without a proof of the cluster's key."""
 
 
 class Clock(NamedTuple):
