@@ -22,8 +22,8 @@ FINAL_EPOCH = -1
 LAST_EPOCH = 0x7FFFFFFF
 SESSION_ID_MAX = 0x7FFFFFFF
 EVICTION_MS = 120_000
-"""Milliseconds. A session unused for longer may be evicted for any new one. A session created
-longer ago may be evicted for a more valuable one; for a follower's, any consumer's may."""
+"""Milliseconds. A session unused for longer may be evicted for any new one. Of the
+others only a less valuable one may be: one created longer ago, or a consumer's for a follower's."""
 
 Key = tuple[bytes | str, int]
 """Topic id (or, before version 13, name) and partition index."""

@@ -50,7 +50,10 @@ class Intake:
     def accept(
         self, topic: str, partition: int | None, record: Row, size: int, delivery: Delivery
     ) -> None:
-        """Take in a record whose `checked_size` is known; `delivery` gets its result."""
+        """Take in a record whose `checked_size` is known; `delivery` gets its result.
+
+        Raise as `check_usable` does.
+        """
         accumulator = self.accumulator
         if accumulator.used_bytes >= self._buffer_memory or not self.is_usable:
             self.check_usable()
@@ -70,7 +73,10 @@ class Intake:
     def accept_all(
         self, topic: str, partition: int | None, rows: Sequence[tuple[Row, int]]
     ) -> list[tuple[Delivery, int]]:
-        """Take in records with their sizes; return a delivery and a record count for each run."""
+        """Take in records with their sizes; return a delivery and a record count for each run.
+
+        Raise as `check_usable` does.
+        """
         self.check_usable()
         now_ms = self._runtime.monotonic_ms()
         queues = self._queues(topic, now_ms)
@@ -90,7 +96,10 @@ class Intake:
     def accept_rows(
         self, topic: str, partition: int | None, rows: Rows
     ) -> list[tuple[Delivery, int]]:
-        """Take in rows; return a delivery and a record count for each run in one batch."""
+        """Take in rows; return a delivery and a record count for each run of them in one batch.
+
+        Raise as `check_usable` does, and MessageTooLarge if a row is too large.
+        """
         self.check_usable()
         now_ms = self._runtime.monotonic_ms()
         queues = self._queues(topic, now_ms)
