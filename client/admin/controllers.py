@@ -49,7 +49,7 @@ async def describe_quorum(
         phase = "connect"
         try:
             connection = await ControlConnection.open(
-                *address, _hello(runtime), timeout_ms=timeout_ms, keys=keys
+                *address, tool_hello(runtime), timeout_ms=timeout_ms, keys=keys
             )
             phase = "ask"
             try:
@@ -65,7 +65,8 @@ async def describe_quorum(
     raise BootstrapError(attempts)
 
 
-def _hello(runtime: Runtime) -> Hello:
+def tool_hello(runtime: Runtime) -> Hello:
+    """Return the first message of a tool that is a member of no cluster."""
     return Hello(
         cluster_id=None,
         min_version=PROTOCOL_VERSION_MIN,

@@ -7,7 +7,7 @@ advertises it, because a broker describes only its own settings.
 
 import asyncio
 
-from ...client.admin.controllers import describe_quorum
+from ...client.admin.controllers import describe_quorum, tool_hello
 from ...client.errors import BootstrapError
 from ...client.net.address import Address
 from ...client.net.connection import ConnectionOptions, KafkaConnection
@@ -15,12 +15,6 @@ from ...client.net.control import ControlConnection
 from ...client.net.errors import ClientError, ConnectError
 from ...client.net.greeting import SOFTWARE_NAME, SOFTWARE_VERSION
 from ...protocol.api import ApiKey
-from ...protocol.control.messages import (
-    PROTOCOL_VERSION_MAX,
-    PROTOCOL_VERSION_MIN,
-    ROLE_TOOL,
-    Hello,
-)
 from ...protocol.errors import ApiError, ProtocolError
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.messages.describe_configs import (
@@ -128,14 +122,7 @@ async def probe_controllers(
 async def _controller(
     runtime: Runtime, address: Address, timeout_ms: int, keys: ControlKeys | None
 ) -> ControllerProbe:
-    hello = Hello(
-        cluster_id=None,
-        min_version=PROTOCOL_VERSION_MIN,
-        max_version=PROTOCOL_VERSION_MAX,
-        node_id=-1,
-        role=ROLE_TOOL,
-        incarnation_id=runtime.rng.randbytes(16),
-    )
+    hello = tool_hello(runtime)
     try:
         connection = await ControlConnection.open(*address, hello, timeout_ms=timeout_ms, keys=keys)
     except ApiError as error:
