@@ -151,6 +151,24 @@ async def test_the_old_name_is_gone_for_good_before_anything_is_called_stable(
     await move.finish()
 
 
+async def test_the_old_files_are_removed_once_the_new_name_is_stable(place: Place) -> None:
+    """Else a loss of power could leave neither: the new name is undone, the old files are gone."""
+    fill(place.log, 5)
+    move = place.move()
+    await copied(move)
+    await move.make_ready(5)
+    async with move.held():
+        assert move.copy.catch_up(ALL, 5)
+        move.swap()
+    fs: Any = place.runtime.fs
+    fs.calls.clear()
+    await move.finish()
+    removed = [n for n, (kind, path) in enumerate(fs.calls) if kind == "remove"]
+    assert removed, "the old files"
+    assert fs.calls.index(("fsync_dir", place.two.path)) < removed[0]
+    assert place.names("one") == []
+
+
 async def test_checkpoints_of_an_earlier_stay_do_not_vouch_for_a_copy(place: Place) -> None:
     fill(place.log, 30)
     await moved(place.move(), high_watermark=30)
