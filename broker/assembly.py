@@ -24,6 +24,7 @@ from ..security.sasl.settings import SaslConfig
 from ..security.tls import ClientTls
 from ..security.tls_config import TlsConfig
 from ..storage.directory import LogDirectory
+from .admission.audit import Audit
 from .admission.doors import Doors, share_descriptors
 from .admission.limits import ConnectionLimits
 from .admission.load import Caps, Load
@@ -361,6 +362,7 @@ def make_edge(around: Surroundings) -> Edge:
         refusals=Refusals(),
         authorizer=_make_authorizer(ground),
         logins=_make_logins(ground, around.metadata),
+        audit=Audit(runtime.monotonic_ms),
         metadata=around.metadata,
         whereabouts=around.whereabouts,
         controller=around.controller,

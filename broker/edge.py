@@ -10,6 +10,7 @@ from ..client.net.refusals import Refusals
 from ..protocol.control.image import MetadataImage
 from ..runtime.runtime import Runtime
 from ..security.authorizer import Authorizer
+from .admission.audit import Audit
 from .admission.doors import Doors
 from .admission.limits import ConnectionLimits
 from .admission.load import Load
@@ -55,6 +56,9 @@ class Edge:
     """The rules of who may do what. It is None if everybody may do everything."""
     logins: Logins | None
     """The logins by SASL. It is None if no listener asks for one."""
+
+    audit: Audit
+    """Logs what clients are denied."""
 
     metadata: Metadata
     whereabouts: Whereabouts

@@ -112,6 +112,11 @@ OPERATION_BITS: Final = {resource: bits(operations) for resource, operations in 
 """The operations of each type of resource as a set of bits, one per code."""
 
 
+def _named(codes: type[IntEnum], code: int) -> str:
+    """Return the name of a code, or the code if it has none."""
+    return next((each.name for each in codes if each == code), str(code))
+
+
 @dataclass(frozen=True, slots=True)
 class Acl:
     """One access control entry, whose codes are those of the enumerations above."""
@@ -123,6 +128,17 @@ class Acl:
     host: str
     operation: int
     permission: int
+
+    def __str__(self) -> str:
+        """Return the entry as Kafka prints one."""
+        return (
+            f"StandardAcl[resourceType={_named(Resource, self.resource_type)},"
+            f" resourceName={self.resource_name},"
+            f" patternType={_named(Pattern, self.pattern_type)},"
+            f" principal={self.principal}, host={self.host},"
+            f" operation={_named(Operation, self.operation)},"
+            f" permissionType={_named(Permission, self.permission)}]"
+        )
 
 
 @dataclass(frozen=True, slots=True)

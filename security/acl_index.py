@@ -163,6 +163,27 @@ class AclIndex:
                     denied |= grants.denied
         return _implied(allowed) & ~_denied(denied) if is_covered else None
 
+    def denying(
+        self, keys: Keys, operation: Operation, resource_type: int, name: str
+    ) -> Acl | None:
+        """Return an entry that denies the operation on the resource; None if there is none."""
+        of_type = self._types.get(resource_type)
+        if of_type is None:
+            return None
+        prefixes = (name[:length] for length in of_type.lengths if length <= len(name))
+        for kind, pattern in (
+            (Pattern.LITERAL, name),
+            *((Pattern.PREFIXED, prefix) for prefix in prefixes),
+            (Pattern.LITERAL, WILDCARD),
+        ):
+            entries = of_type.named(kind).get(pattern, {})
+            for key in keys:
+                denied = entries[key].denied if key in entries else 0
+                for code in (operation, Operation.ALL):
+                    if denied >> code & 1:
+                        return Acl(resource_type, pattern, kind, *key, code, Permission.DENY)
+        return None
+
     def may_any(self, keys: Keys, operation: Operation, resource_type: int) -> bool:
         """True if some resource of the type exists for which the operation is allowed.
 

@@ -7,7 +7,7 @@ its `Rights`, which remember decisions until an entry changes.
 
 from typing import Final
 
-from ..protocol.acls import CLUSTER_NAME, OPERATION_BITS, Operation, Resource
+from ..protocol.acls import CLUSTER_NAME, OPERATION_BITS, Acl, Operation, Resource
 from ..protocol.control.image import Delta, MetadataImage
 from .acl_index import EVERY, AclIndex, Keys, keys_of
 from .authorizer_config import AuthorizerConfig
@@ -57,6 +57,12 @@ class Authorizer:
         found = self._index.operations(keys, resource_type, name)
         return self._uncovered if found is None else found
 
+    def denying(
+        self, keys: Keys, operation: Operation, resource_type: int, name: str
+    ) -> Acl | None:
+        """Return an entry that denies the owner of these keys the operation, if there is one."""
+        return self._index.denying(keys, operation, resource_type, name)
+
     def may_any(self, keys: Keys, operation: Operation, resource_type: int) -> bool:
         """True if the owner of these keys may do this with some resource of the type."""
         if self.operations(keys, resource_type, ANY_NAME) >> operation & 1:
@@ -103,6 +109,10 @@ class Rights:
     def told_operations(self, resource_type: Resource, name: str = CLUSTER_NAME) -> int:
         """Return the operations that make sense on the resource and are allowed (KIP-430)."""
         return self.operations(resource_type, name) & OPERATION_BITS[resource_type]
+
+    def denying(self, operation: Operation, resource_type: Resource, name: str) -> Acl | None:
+        """Return an entry because of which the operation is denied; None if none allows it."""
+        return self._authorizer.denying(self._keys, operation, resource_type, name)
 
     def may_any(self, operation: Operation, resource_type: Resource) -> bool:
         """True if the principal may do this with some resource of the type."""

@@ -1,6 +1,7 @@
 """DescribeTopicPartitions: topics by name, page by page, with eligible leaders (KIP-966)."""
 
 from ...protocol.acls import Operation, Resource
+from ...protocol.api import ApiKey
 from ...protocol.control.image import PartitionState, Topic
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_topic_partitions import (
@@ -33,6 +34,9 @@ def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Page:
     for name in names:
         if rights is not None and not rights.may(Operation.DESCRIBE, Resource.TOPIC, name):
             if asked:
+                call.demand(
+                    ApiKey.DESCRIBE_TOPIC_PARTITIONS, Operation.DESCRIBE, Resource.TOPIC, name
+                )
                 page.topics.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             continue
         topic = image.topic(name)

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable
 
 from ...protocol.acls import Operation, Resource
+from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.types import Buffer
-from ...security.authorizer import Rights
 from ..deadlines import Deadline
 from ..edge import Edge
 from ..net.answer import Answer, Call, CallAnswer
@@ -213,7 +213,7 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
         state = request.replica_state
         replica_id, epoch = (-1, -1) if state is None else (state.replica_id, state.replica_epoch)
     rights = call.rights
-    is_denied = _is_denied(rights, replica_id)
+    is_denied = _is_denied(call, replica_id)
     if is_denied:
         replica_id = CONSUMER  # Nothing of what a follower's fetch changes may happen.
     if replica_id > CONSUMER:
@@ -238,11 +238,11 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
     )
 
 
-def _is_denied(rights: Rights | None, replica_id: int) -> bool:
+def _is_denied(call: Call, replica_id: int) -> bool:
     """True if the request is a follower's, and its sender may not act for the cluster."""
-    if rights is None or replica_id == CONSUMER:
+    if replica_id == CONSUMER:
         return False
-    return not rights.may(Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    return not call.demand(ApiKey.FETCH, Operation.CLUSTER_ACTION, Resource.CLUSTER)
 
 
 def _racks(

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...protocol.acls import Operation, Resource
+from ...protocol.api import ApiKey
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.errors import StorageError
 from ...security.authorizer import Rights
 from ...storage.log import OffsetOutOfRange
+from ..admission.audit import Denial
 from ..edge import Edge
 from ..partition.partition import Partition
 from ..partition.requests import CONSUMER, FetchAnswer, FetchSpec
@@ -239,4 +241,7 @@ def _is_refused(edge: Edge, asker: Asker, rights: Rights, name_or_id: bytes | st
         if topic is None:
             return False
         name_or_id = topic.name
-    return not rights.may(Operation.READ, Resource.TOPIC, name_or_id)
+    if rights.may(Operation.READ, Resource.TOPIC, name_or_id):
+        return False
+    edge.audit.note(rights, Denial(Operation.READ, Resource.TOPIC, name_or_id, ApiKey.FETCH))
+    return True

@@ -131,10 +131,10 @@ class Whole:
     def check(self, call: Call, request: Any) -> Verdict:
         """Refuse the request unless its client has the right."""
         name = getattr(request, self.name) if self.name else CLUSTER_NAME
-        rights = rights_of(call)
-        if rights.may(*self.need, name):
+        rights, resource = rights_of(call), self.need.resource
+        if self.instead is not None and rights.may(self.instead, resource, name):
             return None
-        if self.instead is not None and rights.may(self.instead, self.need.resource, name):
+        if demanded(call, request, self.need, name):
             return None
         parts, asked = self.parts
         every = getattr(request, asked) if asked else ()
@@ -167,7 +167,7 @@ class Each:
 
         def judged(item: Any) -> ErrorCode:
             name = self.name(call, item)
-            is_allowed = name is None or rights.may(*self.need, name)
+            is_allowed = name is None or demanded(call, request, self.need, name)
             return ErrorCode.NONE if is_allowed else self.need.error
 
         return narrowed(request, self.items, judged, adding(request, self.results))
@@ -252,6 +252,11 @@ class Shown:
                 setattr(each, name, shown)
 
         return Narrowed(request, amend)
+
+
+def demanded(call: Call, request: Any, need: Need, name: str = CLUSTER_NAME) -> bool:
+    """True if the client has the right; one that is missing is logged, so it must be needed."""
+    return call.demand(shape_of(type(request)).api_key, *need, name)
 
 
 def rights_of(call: Call) -> Rights:

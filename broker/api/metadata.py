@@ -8,6 +8,7 @@ the client gets an error for it meanwhile, and asks again.
 from functools import partial
 
 from ...protocol.acls import Operation, Resource
+from ...protocol.api import ApiKey
 from ...protocol.codec import encode_bytes
 from ...protocol.control.image import MetadataImage, PartitionState, Topic
 from ...protocol.errors import ErrorCode
@@ -116,9 +117,9 @@ def _create(call: Call, request: MetadataRequest, response: MetadataResponse) ->
 
 def _may_create(call: Call, name: str) -> bool:
     rights, create = call.rights, Operation.CREATE
-    if rights is None:
+    if rights is None or rights.may(create, Resource.CLUSTER):
         return True
-    return rights.may(create, Resource.CLUSTER) or rights.may(create, Resource.TOPIC, name)
+    return call.demand(ApiKey.METADATA, create, Resource.TOPIC, name)
 
 
 def _is_hidden(call: Call, name: str) -> bool:
@@ -177,7 +178,7 @@ def _asked(
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return MetadataResponseTopic(error_code=error, name=no_name, topic_id=asked.topic_id)
     name = asked.name or ""
-    if _is_hidden(call, name):
+    if not call.demand(ApiKey.METADATA, Operation.DESCRIBE, Resource.TOPIC, name):
         # Whether there is such a topic makes no difference.
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return MetadataResponseTopic(

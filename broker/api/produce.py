@@ -5,10 +5,10 @@ staged, then polls the answers. Transactional batches are verified first (produc
 """
 
 from ...protocol.acls import Operation, Resource
+from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import ACKS_ALL, ProduceRequest
 from ...protocol.records.batch_header import is_transactional
-from ...security.authorizer import Rights
 from ..net.answer import Answer, Call
 from ..partition.requests import Appended
 from . import produce_transactional
@@ -19,7 +19,7 @@ def handle(call: Call, request: ProduceRequest) -> Answer:
     """Stage the batches of each partition, and return the answer that waits for their appends."""
     if request.acks not in (0, 1, ACKS_ALL):
         return _refused(call, request, ErrorCode.INVALID_REQUIRED_ACKS)
-    if call.rights is not None and not _may_write_transactions(call.rights, request):
+    if call.rights is not None and not _may_write_transactions(call, request):
         return _refused(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if request.transactional_id is not None:
         return produce_transactional.handle(call, request, request.transactional_id)
@@ -30,7 +30,7 @@ def handle(call: Call, request: ProduceRequest) -> Answer:
     return answer
 
 
-def _may_write_transactions(rights: Rights, request: ProduceRequest) -> bool:
+def _may_write_transactions(call: Call, request: ProduceRequest) -> bool:
     """True unless the request writes into a transaction that is not the client's.
 
     A transactional batch in a request without a transactional id is nobody's: by the ids in it, it
@@ -38,7 +38,7 @@ def _may_write_transactions(rights: Rights, request: ProduceRequest) -> bool:
     """
     name = request.transactional_id
     if name is not None:
-        return rights.may(Operation.WRITE, Resource.TRANSACTIONAL_ID, name)
+        return call.demand(ApiKey.PRODUCE, Operation.WRITE, Resource.TRANSACTIONAL_ID, name)
     return not any(
         data.records is not None and is_transactional(data.records)
         for topic in request.topic_data

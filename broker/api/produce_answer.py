@@ -7,6 +7,7 @@ A failure of one partition is reported in the response, not raised.
 from typing import cast
 
 from ...protocol.acls import Operation, Resource
+from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.leader_hint import LeaderIdAndEpoch
 from ...protocol.messages.produce import (
@@ -97,10 +98,10 @@ class ProduceAnswer(CallAnswer):
 
     def find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition | ErrorCode:
         """Return the partition, or an error; clients may not write to internal topics."""
-        partitions, rights = self.call.edge.partitions, self.call.rights
-        if rights is not None:
-            name = _name(self.call, topic)
-            if name is not None and not rights.may(Operation.WRITE, Resource.TOPIC, name):
+        call, partitions = self.call, self.call.edge.partitions
+        if call.rights is not None:
+            name, write = _name(call, topic), Operation.WRITE
+            if name is not None and not call.demand(ApiKey.PRODUCE, write, Resource.TOPIC, name):
                 data.records = None  # So that `Patterns.learn` ignores this request.
                 return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if self.call.version >= TOPIC_IDS_FROM:

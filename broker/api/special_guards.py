@@ -49,6 +49,7 @@ from .guards import (
     Verdict,
     adding,
     by_name_or_id,
+    demanded,
     narrowed,
     response_to,
     rights_of,
@@ -112,6 +113,7 @@ class DeletedTopics:
                 Operation.DESCRIBE, TOPIC, name
             ):
                 return NONE
+            demanded(call, request, self.needs[0], name)
             return self.needs[0].error
 
         def add(
@@ -148,10 +150,9 @@ class Coordinators:
         if request.key_type not in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):
             return None  # There are no others here, which the handler will say.
         need = self.needs[request.key_type]
-        rights = rights_of(call)
 
         def judged(key: str) -> ErrorCode:
-            return NONE if rights.may(*need, key) else need.error
+            return NONE if demanded(call, request, need, key) else need.error
 
         if call.version >= COORDINATOR_KEYS_FROM:
             add = adding(request, "coordinators")
@@ -172,9 +173,9 @@ class FetchedOffsets:
 
     def check(self, call: Call, request: OffsetFetchRequest) -> Verdict:
         """Take out the groups and the topics that the client may not describe."""
-        rights, of_group = rights_of(call), self.needs[0]
+        of_group = self.needs[0]
         if call.version < GROUPS_FROM:
-            if not rights.may(*of_group, request.group_id):
+            if not demanded(call, request, of_group, request.group_id):
                 whole = refused_whole(OffsetFetchResponse, of_group.error, "topics", request.topics)
                 if call.version > 1:
                     whole.topics = []  # Version 1 has no other place for the error.
@@ -185,7 +186,7 @@ class FetchedOffsets:
         groups: list[OffsetFetchRequestGroup] = []
         bad: list[OffsetFetchResponseGroup] = []
         for group in request.groups:
-            if not rights.may(*of_group, group.group_id):
+            if not demanded(call, request, of_group, group.group_id):
                 refusal = refused(OffsetFetchResponseGroup, group.group_id, of_group.error)
                 bad.append(refusal)
                 continue
@@ -239,12 +240,13 @@ class ProducerId:
 
     def check(self, call: Call, request: InitProducerIdRequest) -> Verdict:
         """Refuse the request if the client may not write at all."""
-        rights, name = rights_of(call), request.transactional_id
+        name = request.transactional_id
         if name is not None:
-            is_allowed, need = rights.may(*self.needs[0], name), self.needs[0]
+            need = self.needs[0]
+            is_allowed = demanded(call, request, need, name)
         else:
             _, need, on_topic = self.needs
-            is_allowed = rights.may(*need) or rights.may_any(*on_topic)
+            is_allowed = rights_of(call).may_any(*on_topic) or demanded(call, request, need)
         if is_allowed:
             return None
         return Refused(refused_whole(response_to(request), need.error))
@@ -263,15 +265,18 @@ class AddedPartitions:
     def check(self, call: Call, request: AddPartitionsToTxnRequest) -> Verdict:
         """Refuse the request if anything in it is not allowed."""
         of_transaction, of_topic, of_brokers = self.needs
-        rights = rights_of(call)
         if call.version >= OF_BROKERS_FROM:
-            if rights.may(*of_brokers):
+            if demanded(call, request, of_brokers):
                 return None
             return Refused(AddPartitionsToTxnResponse(error_code=of_brokers.error))
-        if not rights.may(*of_transaction, request.v3_and_below_transactional_id):
+        if not demanded(call, request, of_transaction, request.v3_and_below_transactional_id):
             return Refused(_of_topics(request, {}, of_transaction.error))
         topics = request.v3_and_below_topics
-        bad = {each.name: of_topic.error for each in topics if not rights.may(*of_topic, each.name)}
+        bad = {
+            each.name: of_topic.error
+            for each in topics
+            if not demanded(call, request, of_topic, each.name)
+        }
         if not bad:
             return None
         return Refused(_of_topics(request, bad, ErrorCode.OPERATION_NOT_ATTEMPTED))
@@ -304,10 +309,10 @@ class CommittedTransactions:
 
     def check(self, call: Call, request: Any) -> Verdict:
         """Refuse the request if one of its transactions is not the client's."""
-        rights, need = rights_of(call), self.needs[0]
+        need = self.needs[0]
         names = [each.transactional_id for each in request.transactions]
         # A group without transactions can be committed by whoever may take it over.
-        if all(rights.may(*need, name) for name in names or [request.group]):
+        if all(demanded(call, request, need, name) for name in names or [request.group]):
             return None
         return Refused(refused_whole(response_to(request), need.error))
 
@@ -326,11 +331,10 @@ class Configs:
 
     def check(self, call: Call, request: Any) -> Verdict:
         """Take out the resources whose settings the client may not describe or alter."""
-        rights = rights_of(call)
 
         def judged(resource: Any) -> ErrorCode:
             need, name = self._need(resource)
-            return NONE if rights.may(*need, name) else need.error
+            return NONE if demanded(call, request, need, name) else need.error
 
         return narrowed(request, "resources", judged, adding(request, self.results))
 
@@ -356,7 +360,7 @@ class ScramUsers:
     def check(self, call: Call, request: AlterUserScramCredentialsRequest) -> Verdict:
         """Refuse each user if the client may not alter the cluster."""
         (need,) = self.needs
-        if rights_of(call).may(*need):
+        if demanded(call, request, need):
             return None
         names = dict.fromkeys(each.name for each in request.deletions)
         names |= dict.fromkeys(each.name for each in request.upsertions)
@@ -378,7 +382,7 @@ class MovedReplicas:
     def check(self, call: Call, request: AlterReplicaLogDirsRequest) -> Verdict:
         """Refuse each replica if the client may not alter the cluster."""
         (need,) = self.needs
-        if rights_of(call).may(*need):
+        if demanded(call, request, need):
             return None
         results = [
             AlterReplicaLogDirTopicResult(

@@ -7,10 +7,12 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ...protocol.acls import CLUSTER_NAME, Operation, Resource
 from ...protocol.codec import frame_response, is_flexible
 from ...protocol.types import Buffer
 from ...security.authorizer import Rights
 from ...security.principal import Principal
+from ..admission.audit import Denial
 from ..edge import Edge
 
 if TYPE_CHECKING:
@@ -52,6 +54,16 @@ class Call:
         if authorizer is None:
             return None
         return connection.session.rights_by(authorizer, connection.host)
+
+    def demand(
+        self, api_key: int, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
+    ) -> bool:
+        """True if the client may do this with the resource; what it may not do is logged."""
+        rights = self.rights
+        if rights is None or rights.may(operation, resource, name):
+            return True
+        self.edge.audit.note(rights, Denial(operation, resource, name, api_key))
+        return False
 
     def rest_on_lease(self) -> None:
         """Have the answer sent only while no other broker may lead, as it is valid only then."""

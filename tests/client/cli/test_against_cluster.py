@@ -12,14 +12,20 @@ import pytest
 
 from minikafka.deploy.local_cluster import LocalCluster
 
+from ...support.cluster import wait_until
+
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 ROOT = Path(__file__).parents[3]
+GUARDED = {
+    "authorizer.class.name": "StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
 CODE = "from minikafka.deploy.cli import main; main()"
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(brokers=3) as made:
+    with LocalCluster(brokers=3, broker_config=GUARDED) as made:
         yield made
 
 
@@ -276,6 +282,25 @@ def commands_of(section: str) -> Iterator[tuple[str, list[str]]]:
         program, name, option, _, *arguments = line.split()
         assert (program, option) == ("minikafka", "--bootstrap-server")
         yield name, arguments
+
+
+def test_who_is_not_allowed_sees_nothing_of_a_topic(minikafka: Minikafka) -> None:
+    """Brokers apply an entry when they have replayed it, so what follows from it is waited for."""
+    named = ("--topic", "guarded")
+    minikafka("topics", "--create", *named, "--partitions", 1)
+    minikafka("console-producer", *named, feed=b"before\n")
+    bob = ("--allow-principal", "User:bob", "--operation", "Write")
+    out, _ = minikafka("acls", "--add", *bob, *named)
+    assert "(principal=User:bob, host=*, operation=WRITE, permissionType=ALLOW)" in out
+    wait_until(lambda: "guarded" not in minikafka("topics", "--list")[0])
+    refused = "guarded: TOPIC_AUTHORIZATION_FAILED"
+    assert refused in minikafka("console-producer", *named, feed=b"denied\n", code=1)[1]
+    reading = ("console-consumer", *named, "--from-beginning", "--timeout-ms", 20_000)
+    assert "guarded: The principal may not" in minikafka(*reading, code=1)[1]
+    minikafka("acls", "--remove", "--force", *named)
+    wait_until(lambda: "guarded" in minikafka("topics", "--list")[0])
+    minikafka("console-producer", *named, feed=b"after\n")
+    assert minikafka(*reading, "--max-messages", 2)[0] == "before\nafter\n"
 
 
 def test_client_metrics(minikafka: Minikafka) -> None:

@@ -1,0 +1,77 @@
+"""The audit log: what clients were denied, in Kafka's words and under the name of Kafka's logger.
+
+A denial that is repeated is counted, and told again with its count after ten seconds, so that a
+client that tries again and again fills no log. What is remembered is bounded.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ...protocol.acls import Operation, Resource
+from ...protocol.api import ApiKey
+from ...protocol.errors import MOST_DETAIL
+from ...security.authorizer import Rights
+
+SAY_AGAIN_MS: Final = 10_000
+REMEMBERED_MAX: Final = 1_000
+
+log = logging.getLogger("kafka.authorizer.logger")
+
+
+class Denial(NamedTuple):
+    """An operation on a resource that a request asked for in vain."""
+
+    operation: Operation
+    resource: Resource
+    name: str
+    api_key: int
+
+
+class Audit:
+    """Logs denials, and remembers when each was logged."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._said: dict[tuple[object, ...], tuple[int, int]] = {}
+        """The time at which each denial was logged, and how often it was repeated since."""
+
+    def note(self, rights: Rights, denial: Denial) -> None:
+        """Log a denial unless the same one was logged within the last ten seconds."""
+        if not log.isEnabledFor(logging.INFO):
+            return
+        key, now_ms = (rights.principal, rights.host, *denial), self._now_ms()
+        said_ms, count = self._said.get(key, (now_ms - SAY_AGAIN_MS, 0))
+        if now_ms - said_ms < SAY_AGAIN_MS:
+            self._said[key] = (said_ms, count + 1)
+            return
+        if key not in self._said and len(self._said) >= REMEMBERED_MAX:
+            del self._said[next(iter(self._said))]
+        self._said[key] = (now_ms, 0)
+        more = f" (and {count} times since it was last said)" if count else ""
+        log.info("%s%s", _line(rights, denial), more)
+
+
+def _line(rights: Rights, denial: Denial) -> str:
+    operation, resource, name, api_key = denial
+    return (
+        f"Principal = {_shown(str(rights.principal))} is Denied operation = {operation.name}"
+        f" from host = {rights.host}"
+        f" on resource = {_title(resource.name)}:LITERAL:{_shown(name)}"
+        f" for request = {_title(ApiKey(api_key).name)} with resourceRefCount = 1"
+        f" based on rule {_shown(_rule(rights, denial))}"
+    )
+
+
+def _rule(rights: Rights, denial: Denial) -> str:
+    acl = rights.denying(denial.operation, denial.resource, denial.name)
+    return "DefaultDeny" if acl is None else f"MatchingAcl(acl={acl})"
+
+
+def _title(name: str) -> str:
+    return name.title().replace("_", "")
+
+
+def _shown(text: str) -> str:
+    """Return a text of a client without characters that a terminal or a log would obey."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text[: 4 * MOST_DETAIL])
