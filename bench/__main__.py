@@ -18,6 +18,7 @@ import click
 from minikafka.deploy.local_cluster import LocalCluster
 
 from . import (
+    authorizer,
     catch_up,
     ceilings,
     clients,
@@ -126,6 +127,14 @@ def run_validation(results: dict[str, Any]) -> None:
     for cost in costs:
         cpu = f"{cost.cpu_us_per_request:>8.1f} us/req {cost.ratio:>6.2f}"
         say(f"{cost.case:<32} {cost.level:<10} {cpu}")
+
+
+def run_authorizer(results: dict[str, Any]) -> None:
+    """Measure what a decision of the authorizer costs."""
+    found = [authorizer.measure(count) for count in authorizer.ENTRIES]
+    results["authorizer"] = [cost._asdict() for cost in found]
+    for cost in found:
+        say(f"{cost.entries:>6} ACLs: cold {cost.cold_us:.2f} us, cached {cost.cached_us:.2f} us")
 
 
 def run_confluent(results: dict[str, Any]) -> None:
@@ -341,6 +350,7 @@ SECTIONS: dict[str, Section] = {
     "ceilings": run_ceilings,
     "produce": run_produce,
     "validation": run_validation,
+    "authorizer": run_authorizer,
     "confluent": run_confluent,
     "consume": run_consume,
     "clients": run_clients,

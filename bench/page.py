@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import clients, console, failover_page, groups, host, metrics, seal, spark
+from . import authorizer, clients, console, failover_page, groups, host, metrics, seal, spark
 
 ABOUT_A_RUN = ("machine", "at", "versions", "stream_seconds", "floor")
 """What a results file holds besides its sections."""
@@ -54,6 +54,7 @@ def page(results: dict[str, Any], runs: list[Run]) -> str:
         *_ceilings(results),
         *_produce(results["produce"]),
         *(_validation(results["validation"]) if "validation" in results else ()),
+        *(_authorizer(results["authorizer"]) if "authorizer" in results else ()),
         *_confluent(results["confluent"]),
         *_consume(results["consume"]),
         *(_clients(results["clients"]) if "clients" in results else ()),
@@ -169,6 +170,21 @@ def _validation(rows: list[dict[str, Any]]) -> list[str]:
             )
             for row in rows
         ),
+        "",
+    ]
+
+
+def _authorizer(rows: list[dict[str, Any]]) -> list[str]:
+    """Say what a decision costs, and what it may cost with the most entries."""
+    return [
+        "## Authorizer",
+        "",
+        "A decision about one topic, in microseconds of one process. Cold is the first since an",
+        f"ACL changed, at most {authorizer.COLD_MOST_US:.0f} with 10,000; cached is any later",
+        f"one of the connection, at most {authorizer.CACHED_MOST_US:.0f}.",
+        "",
+        *_table("ACLs", "cold us", "cached us"),
+        *(_row(row["entries"], f"{row['cold_us']:.2f}", f"{row['cached_us']:.2f}") for row in rows),
         "",
     ]
 

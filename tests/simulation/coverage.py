@@ -54,7 +54,13 @@ OPERATIONS = (
     "elect-uncleanly",
     "change-config",
 )
-LATER_OPERATIONS = ("delete-records", "throttle", "move-replica", "change-credential")
+LATER_OPERATIONS = (
+    "delete-records",
+    "throttle",
+    "move-replica",
+    "change-credential",
+    "change-acls",
+)
 REFUSALS = (
     "topics",
     "settings",

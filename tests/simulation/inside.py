@@ -16,12 +16,17 @@ from minikafka.controller.quorum.log_facts import LogEnd
 from minikafka.controller.quorum.node import QuorumNode
 from minikafka.controller.quorum.raft import RaftQuorum
 from minikafka.controller.server import ControllerServer
+from minikafka.protocol.acls import Resource
 from minikafka.protocol.control.heartbeat import Datagram
-from minikafka.protocol.control.image import MetadataImage
+from minikafka.protocol.control.image import Delta, MetadataImage
 from minikafka.protocol.control.quorum_messages import Vote, VoteAnswer, VoterKey
 from minikafka.protocol.types import TopicIdPartition, TopicPartition
+from minikafka.runtime.config import from_mapping
 from minikafka.runtime.metrics import Collector
+from minikafka.security.authorizer import Authorizer
+from minikafka.security.authorizer_config import AuthorizerConfig
 from minikafka.security.control_seal import DatagramGuards
+from minikafka.security.principal import ANONYMOUS, user
 from minikafka.storage.compaction import compactor
 from minikafka.storage.log import Log
 
@@ -189,6 +194,25 @@ def image_of_broker(process: Process) -> MetadataImage | None:
     """Return a broker's image of the metadata."""
     broker = process.broker
     return broker.parts.follower.image if broker is not None else None
+
+
+def forgets_acls(process: Process) -> bool:
+    """True if a broker's authorizer decides otherwise than by the entries in its metadata."""
+    broker = process.broker
+    authorizer = None if broker is None else broker.parts.edge.authorizer
+    if broker is None or authorizer is None:
+        return False
+    image = broker.parts.follower.image
+    due = Authorizer(from_mapping(AuthorizerConfig, {"allow.everyone.if.no.acl.found": "true"}))
+    due.on_metadata(Delta(is_snapshot=True), image)
+    names = dict.fromkeys(acl.resource_name for acl in image.acls.values())
+    for who in (ANONYMOUS, user("bob")):
+        mine, theirs = (each.rights_of(who, "10.0.0.1") for each in (due, authorizer))
+        for name in (*names, *(f"{name}-more" for name in names), "nothing"):
+            told = theirs.operations(Resource.TOPIC, name)
+            if mine.operations(Resource.TOPIC, name) != told:
+                return True
+    return False
 
 
 class QuorumSeen(NamedTuple):

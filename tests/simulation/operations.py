@@ -6,9 +6,11 @@ An operation may fail or have an unknown outcome; that is no violation.
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from minikafka import Acl, AclFilter, AclOperation, AclPattern, AclPermission, AclResource
 from minikafka.aio import Admin, ConfigChange, ConfigResource, TopicPartition
 from minikafka.client.admin.credential_types import ScramChange
 from minikafka.client.admin.log_types import TopicPartitionReplica
+from minikafka.protocol.acls import ANY
 from minikafka.protocol.messages.describe_configs import ResourceType
 from minikafka.protocol.messages.elect_leaders import ElectionType
 from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation
@@ -26,6 +28,8 @@ ASKING_MS = 6000
 THROTTLED_RATES = ("50000", "200000")
 """Throttles in bytes per second for replicas that catch up: above the write rate, so they do."""
 MOST_PARTITIONS = 5
+GUARDED = ("guarded", "guarded-1", "guarded-2")
+"""The names in entries, which are no topics of the workload and no prefixes of them."""
 Operation = Callable[[Admin], Awaitable[None]]
 
 
@@ -57,6 +61,7 @@ class Operator:
             "delete-records": self._delete_records,
             "throttle": self._throttle,
             "move-replica": self._move,
+            "change-acls": self._change_acls,
         }
         self._extra_topics = 0
 
@@ -205,6 +210,28 @@ class Operator:
             }
         )
         self._note("throttle")
+
+    # -- access control ---------------------------------------------------------------------
+
+    async def _change_acls(self, admin: Admin) -> None:
+        """Create entries for topics that nobody uses, or delete some of them."""
+        if self.rng.random() < 0.6:
+            await admin.create_acls([self._some_acl() for _ in range(self.rng.randint(1, 4))])
+        else:
+            name, pattern = self.rng.choice(GUARDED), self.rng.choice((ANY, AclPattern.MATCH))
+            await admin.delete_acls([AclFilter(ANY, name, pattern, None, None, ANY, ANY)])
+        self._note("change-acls")
+
+    def _some_acl(self) -> Acl:
+        return Acl(
+            resource_type=AclResource.TOPIC,
+            resource_name=self.rng.choice(GUARDED),
+            pattern_type=self.rng.choice((AclPattern.LITERAL, AclPattern.PREFIXED)),
+            principal=self.rng.choice(("User:ANONYMOUS", "User:bob", "User:*")),
+            host="*",
+            operation=self.rng.choice((AclOperation.ALL, AclOperation.READ, AclOperation.WRITE)),
+            permission=self.rng.choice(tuple(AclPermission)),
+        )
 
     # -- settings ---------------------------------------------------------------------------
 

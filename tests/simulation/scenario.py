@@ -22,7 +22,7 @@ from .compaction_workload import TOPIC
 from .coverage import Coverage
 from .ear import Ear
 from .history import Sent, check
-from .inside import active, image_of_broker, image_of_controller, watched
+from .inside import active, forgets_acls, image_of_broker, image_of_controller, watched
 from .invariants import Invariants
 from .nemesis import Nemesis
 from .operations import Operator
@@ -235,6 +235,10 @@ class Scenario:
             assert process is not None
             image = image_of_controller(process) or image_of_broker(process)
             assert image is not None
+            if forgets_acls(process):
+                self.invariants.report(
+                    f"invariant 19: {daemon.name} decides by other ACLs than its metadata have"
+                )
             here = (daemon.name, image.offset, list(image.to_records()))
             if known is None:
                 known = here

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from minikafka.broker.replica.selector import RACK_AWARE
+from minikafka.security.authorizer_config import ALIAS
 
 from .cluster import SEALED
 from .coverage import LAST_FAULTS, LATER_FAULTS, SEALED_FAULTS
@@ -62,6 +63,13 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
     later_operations += ["move-replica"] * 2 if moves else []
     if rng.random() < 0.3:
         later_operations.append("change-credential")
+    if rng.random() < 0.3:
+        # Nobody is a super user, and nothing that the workload uses is ever covered by an entry.
+        broker |= {
+            "authorizer.class.name": ALIAS,
+            "allow.everyone.if.no.acl.found": "true",
+        }
+        later_operations.append("change-acls")
     return replace(
         shape,
         broker=broker,
