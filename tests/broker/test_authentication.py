@@ -1,11 +1,14 @@
 """A connection to a listener with SASL: nothing passes before the login, and what it then costs."""
 
 import asyncio
+import logging
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from minikafka.broker.admission.logins import STRANGERS_MAX
 from minikafka.broker.net import authentication
@@ -229,6 +232,41 @@ async def test_bytes_that_are_no_request_end_the_connection(locked: Locked, body
     client.feed(struct.pack(">i", len(body)) + body)
     await closed(client)
     assert client.transport.sent == b""
+
+
+FRAMES = st.one_of(
+    st.binary(max_size=60),
+    st.builds(
+        lambda key, version, body: struct.pack(">hhih", key, version, 1, -1) + body,
+        st.sampled_from([17, 18, 36, 0, 3, 99]),
+        st.sampled_from([0, 1, 2, 3, 4, 99]),
+        st.one_of(
+            st.binary(max_size=40),
+            st.sampled_from([b"\0\5PLAIN", b"\0\0\0\2hi", b"\0\0\0\0\0\0", b"\0\3hi\0"]),
+        ),
+    ),
+)
+
+
+async def test_s_09_no_bytes_before_a_login_get_in_or_break_anything(
+    locked: Locked, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = locked()
+
+    @settings(max_examples=300, deadline=None)
+    @given(st.lists(FRAMES, max_size=5), st.integers(1, 64))
+    def play(frames: list[bytes], at_once: int) -> None:
+        client = connect(broker)
+        data = b"".join(struct.pack(">i", len(frame)) + frame for frame in frames)
+        client.feed(data, at_once=at_once)
+        assert client.connection.session.principal == ANONYMOUS
+        assert client.connection.guard is not None
+        client.connection.connection_lost(None)
+
+    play()
+    assert [each.message for each in caplog.records if each.levelno >= logging.ERROR] == []
+    assert broker.edge.logins is not None
+    assert not broker.edge.logins.strangers
 
 
 class TestReauthentication:
