@@ -111,7 +111,7 @@ class Stranger:
         await self._throw(whom, forged)
 
     async def repeat_datagrams(self, runtime: SimRuntime, whom: Daemon) -> None:
-        """Send what brokers sent before: to anybody, in any order, changed here and there."""
+        """Send datagrams that brokers sent before, in any order, some of them changed."""
         heard = list(self.ear.datagrams)
         if not heard:
             return

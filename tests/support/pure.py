@@ -64,7 +64,7 @@ def needs_no_more(path: Path, source: str) -> bool:
 
 
 def modules() -> list[Path]:
-    """Return the paths of these test modules, sorted."""
+    """Return the paths of the test modules that `make quick` runs, sorted."""
     found = [path for room in ROOMS for path in (TESTS / room).rglob("test_*.py")]
     quick = [path for path in found if is_quick(path)]
     return sorted([*quick, *(path for each in WHOLE for path in (TESTS / each).glob("test_*.py"))])
