@@ -241,6 +241,25 @@ async def test_transactions_and_their_topics_are_shown_to_who_may_describe_them(
     assert hidden.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
+async def test_s_34_whoever_may_write_to_some_topic_gets_a_producer_id(
+    make_broker: MakeBroker,
+) -> None:
+    broker = make_broker(**STANDARD)
+    client = broker.connect()
+    stub = Stub(broker, ApiKey.INIT_PRODUCER_ID)
+    asked = filled(request_class(ApiKey.INIT_PRODUCER_ID), {})
+    prefix = Acl(T, TOPIC[:3], Pattern.PREFIXED, "User:*", "*", Op.WRITE, Permission.DENY)
+    for acls, error in (
+        ((), DENIED[C]),
+        ((right(Op.WRITE, T),), ErrorCode.NONE),
+        ((right(Op.WRITE, T), prefix), DENIED[C]),
+        ((right(Op.IDEMPOTENT_WRITE, C), prefix), ErrorCode.NONE),
+    ):
+        give(broker, *acls)
+        assert client.ask(asked, 4).error_code == error
+    assert len(stub.seen) == 2
+
+
 async def test_s_35_one_topic_denied_leaves_the_others_not_attempted(
     make_broker: MakeBroker,
 ) -> None:
