@@ -30,7 +30,7 @@ from .metrics import NOTHING
 from .missing_topics import MissingTopics
 from .net.address import Address
 from .net.backoff import Backoff
-from .net.connection import ConnectionOptions, KafkaConnection
+from .net.connection import CLOSED, ConnectionOptions, KafkaConnection
 from .net.pool import CONTROL, Pool
 from .net.traffic import Traffic
 
@@ -370,7 +370,10 @@ def _as_attempt(address: Address, error: BaseException) -> Attempt:
     if isinstance(error, ConnectError):
         return error.attempt
     if isinstance(error, (ClientError, ProtocolError)):
-        return Attempt(str(address), "metadata", str(error))
+        cause = str(error).removeprefix(f"{address}: ")
+        if cause == CLOSED:
+            cause += "; does its listener ask for a login by SASL?"
+        return Attempt(str(address), "metadata", cause)
     raise error
 
 

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minikafka.aio import Admin
 from minikafka.broker.admission.logins import STRANGERS_MAX
 from minikafka.broker.net import authentication
 from minikafka.broker.net.connection import Connection
-from minikafka.client.errors import ConnectError, ConnectionLost
+from minikafka.client.errors import BootstrapError, ConnectError
 from minikafka.client.net.connection import ConnectionOptions, KafkaConnection
 from minikafka.client.net.errors import LOG_IN
 from minikafka.protocol.control import records as r
@@ -346,9 +347,9 @@ async def test_our_client_tells_why_its_login_failed(
 
 async def test_our_client_without_a_login_is_told_that_there_must_be_one(locked: Locked) -> None:
     async with opening(locked()) as open_:
-        connection = await open_(None)
-        with pytest.raises(ConnectionLost):
-            await connection.request(ListGroupsRequest())
+        address = (await open_(None)).address
+        with pytest.raises(BootstrapError, match="does its listener ask for a login by SASL"):
+            await Admin(address, bootstrap_timeout_ms=200).start()
 
 
 class TestScram:
