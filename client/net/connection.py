@@ -113,6 +113,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._end: str | None = None
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self.versions = AgreedVersions(address)
+        self.session_ms = 0
+        """The broker closes the connection after this time, in ms; 0 means never."""
         self.is_tls = options.security is not None and options.security.tls is not None
 
     # -- opening and closing
@@ -130,7 +132,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 await _connect(connection, host, port, options)
                 phase = "negotiate"
                 await negotiate(connection, options.connect_timeout_ms)
-                await log_in(connection, options, runtime.rng.randbytes)
+                connection.session_ms = await log_in(connection, options, runtime.rng.randbytes)
         except TimeoutError:
             connection.abort("took too long to open")
             cause = f"no answer within {options.connect_timeout_ms} ms"

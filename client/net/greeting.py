@@ -46,15 +46,16 @@ async def log_in(
     connection: "KafkaConnection",
     options: "ConnectionOptions",
     random_bytes: Callable[[int], bytes],
-) -> None:
+) -> int:
     """Log in with the credentials in the options, if there are any.
 
+    Return the milliseconds until the broker wants another login, 0 for never (KIP-368).
     Raise SaslError if the broker refuses the mechanism or the password, or if it could not prove
     itself. The time to connect bounds each request.
     """
     credentials = None if options.security is None else options.security.credentials
     if credentials is None:
-        return
+        return 0
     mechanism, timeout_ms = credentials.mechanism, options.connect_timeout_ms
     handshake: SaslHandshakeResponse = await connection.request(
         SaslHandshakeRequest(mechanism=mechanism), version=1, timeout_ms=timeout_ms
@@ -65,12 +66,15 @@ async def log_in(
     _check(handshake.error_code, None)
     end = credentials.begin(random_bytes)
     token: bytes | None = end.first()
+    session_ms = 0
     while token is not None:
         answer: SaslAuthenticateResponse = await connection.request(
             SaslAuthenticateRequest(auth_bytes=token), timeout_ms=timeout_ms
         )
         _check(answer.error_code, answer.error_message)
+        session_ms = answer.session_lifetime_ms
         token = end.step(answer.auth_bytes)
+    return session_ms
 
 
 def _check(code: int, message: str | None) -> None:

@@ -14,9 +14,12 @@ from minikafka.aio import Admin
 from minikafka.broker.admission.logins import STRANGERS_MAX
 from minikafka.broker.net import authentication
 from minikafka.broker.net.connection import Connection
+from minikafka.broker.peers import RECONNECT
 from minikafka.client.errors import BootstrapError, ConnectError
+from minikafka.client.net.address import Address
 from minikafka.client.net.connection import ConnectionOptions, KafkaConnection
 from minikafka.client.net.errors import LOG_IN
+from minikafka.client.net.pool import CONTROL, Pool
 from minikafka.protocol.control import records as r
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.alter_user_scram_credentials import (
@@ -350,6 +353,37 @@ async def test_our_client_without_a_login_is_told_that_there_must_be_one(locked:
         address = (await open_(None)).address
         with pytest.raises(BootstrapError, match="does its listener ask for a login by SASL"):
             await Admin(address, bootstrap_timeout_ms=200).start()
+
+
+class Later(SystemRuntime):
+    """A runtime whose clock a test can set forward."""
+
+    ahead_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return super().monotonic_ms() + self.ahead_ms
+
+
+async def test_our_client_replaces_an_idle_connection_before_its_session_ends(
+    locked: Locked,
+) -> None:
+    async with opening(locked(connections_max_reauth_ms="60000")) as open_:
+        security = ClientSecurity(Credentials("PLAIN", "alice", "pw"))
+        address = Address.parse((await open_(security)).address)
+        runtime = Later("test")
+        pool = Pool(runtime, ConnectionOptions(security=security), RECONNECT)
+        first = await pool.get(address, CONTROL)
+        runtime.ahead_ms = 50_000
+        assert await pool.get(address, CONTROL) is first
+        waiting = first.send(ListGroupsRequest())
+        runtime.ahead_ms = 52_000
+        assert pool.ready(address, CONTROL) is first
+        await waiting
+        second = await pool.get(address, CONTROL)
+        assert second is not first
+        assert not first.is_open
+        assert (await second.request(ListGroupsRequest())).error_code == 0
+        await pool.close()
 
 
 class TestScram:
