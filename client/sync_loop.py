@@ -190,7 +190,10 @@ class SyncClient(Generic[C]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **arguments: Any) -> Self:
-        """Make a client from Kafka's dotted settings, and keyword arguments as `__init__` has."""
+        """Make a client from settings under Kafka's dotted names, such as `client.id`.
+
+        The keyword arguments are those of `__init__`.
+        """
         return cls(**dict[str, Any](config), **arguments)
 
     def __enter__(self) -> Self:

@@ -22,7 +22,7 @@ LISTENERS: Final = ("listeners", "advertised.listeners")
 
 @dataclass(frozen=True, slots=True)
 class HostBroker:
-    """One of the brokers: what it differs in from the properties file, and its log."""
+    """One of the brokers: its settings that differ from the properties file, and its log."""
 
     node_id: int
     overrides: Mapping[str, str]
@@ -35,15 +35,15 @@ class HostBroker:
 
     @property
     def address(self) -> str:
-        """The address that clients dial, as HOST:PORT: of its first listener."""
+        """The address of the first listener, which clients dial, as HOST:PORT."""
         told = self.overrides.get("advertised.listeners") or self.overrides["listeners"]
         return told.partition(",")[0].partition("://")[2]
 
 
 def plan(properties: Mapping[str, str], count: int, log_dir: Path) -> list[HostBroker]:
-    """Derive the brokers from the properties of the first; raise ConfigError for what collides.
+    """Derive the brokers from the properties of the first.
 
-    A key may be missing or wrong, or ports may be those of two brokers.
+    Raise ConfigError if a key is missing or wrong, or if two brokers would have the same port.
     """
     first = properties.get("node.id", properties.get("broker.id", ""))
     if not (first.isascii() and first.isdigit()):
@@ -163,7 +163,11 @@ class HostBrokers:
         return self._running[node].last_words()
 
     def restart(self, node: str, *, wait: bool = False) -> int:
-        """Start a broker that ended and return its process id; it is not waited for."""
+        """Start a broker that has ended, and return its process id without waiting until it serves.
+
+        `wait` has no effect; it is here because `foreground.Running` has it. Raise DaemonFailed if
+        the brokers were not launched, or were stopped.
+        """
         return self._start(self.brokers[node])
 
     def stop(self, timeout_seconds: float) -> list[str]:

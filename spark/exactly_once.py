@@ -156,10 +156,13 @@ def write(
 def commit(
     options: SinkOptions, batch_id: int, messages: Sequence[WriterCommitMessage | None]
 ) -> None:
-    """Make a batch visible, all of it or nothing; raise ExactlyOnceError if it is not.
+    """Make a batch visible, all of it or nothing.
 
-    May be repeated by anyone, with the same messages or with those of another attempt at the same
-    batch: only the first commit counts. It is an error once a later batch is committed.
+    The call may be repeated, by any process, with the same messages or with those of another
+    attempt at the same batch: only the first commit counts.
+
+    Raise ExactlyOnceError if the commit is refused, or if a later batch is committed already. After
+    another error, such as RequestTimedOut, the batch may be visible or not.
     """
     prepared = [message for message in messages if isinstance(message, Prepared)]
     if not prepared:

@@ -78,7 +78,7 @@ class RangePartition(InputPartition):
 
 
 class _Reading:
-    """The schema and the reading of one range in a task, which both readers share."""
+    """The part that BatchReader and StreamReader share: a task reads one range of offsets."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options = options

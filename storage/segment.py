@@ -29,7 +29,7 @@ Batch = tuple[BatchHeader, Buffer]
 
 
 class Limits(NamedTuple):
-    """The bounds at which a segment is full."""
+    """The bounds at which a segment is full, and how far apart the entries of its indexes are."""
 
     segment_bytes: int
     segment_ms: int

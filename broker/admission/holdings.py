@@ -80,7 +80,10 @@ class Holdings(Generic[H]):
         return size if size > self._large else 0
 
     def look(self, now_ms: int) -> None:
-        """Note which holders have finished or moved something since the last call."""
+        """Note which holders have finished or moved something since the last call.
+
+        A holder from which no byte is expected counts as moving, so that it does not stall.
+        """
         for holder, held in list(self._held.items()):
             finished, moved = self._progress(holder)
             if finished != held.finished:

@@ -64,7 +64,10 @@ class Admin:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **arguments: Any) -> Self:
-        """Make an admin from Kafka's dotted settings, and keyword arguments as `__init__` has."""
+        """Make an admin from settings under Kafka's dotted names, such as `client.id`.
+
+        The keyword arguments are those of `__init__`.
+        """
         return cls(**dict(config), **arguments)
 
     async def start(self) -> Self:

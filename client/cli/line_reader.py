@@ -14,7 +14,7 @@ from ...runtime.errors import ConfigError, MinikafkaError
 
 
 class BadLine(MinikafkaError):
-    """Raised if a line lacks a part that the properties require, such as a key."""
+    """Raised if a line lacks a part that the properties require, or a header's name is null."""
 
 
 class LineRecord(NamedTuple):
@@ -75,7 +75,11 @@ class LineReader:
         self._null = None if marker is None else marker.encode()
 
     def read(self, line: bytes, number: int) -> LineRecord:
-        """Parse one line, given without its end; BadLine names its number and the missing part."""
+        """Parse one line, given without its line end. `number` is for the message of an error.
+
+        Raise BadLine if a separator is missing, unless ignore.error is set, or if a header's name
+        is the null marker.
+        """
         headers, key, value = None, None, line
         if self._config.parse_headers:
             what = "headers delimiter"

@@ -75,7 +75,7 @@ class Comparison:
 
 
 def _batches(read: ReplicaRead | ApiError) -> Iterator[tuple[BatchHeader, bool]]:
-    """Yield each batch's header, and whether its bytes match its checksum."""
+    """Yield each batch's header, and whether its bytes match its checksum; nothing for an error."""
     if isinstance(read, ReplicaRead):
         for position, header in headers(read.data):
             yield header, crc_is_valid(read.data, position, header)

@@ -94,7 +94,10 @@ class Consumer(Generic[K, V]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **arguments: Any) -> Self:
-        """Make a consumer from Kafka's dotted settings, and keyword arguments as `__init__` has."""
+        """Make a consumer from settings under Kafka's dotted names, such as `group.id`.
+
+        The keyword arguments are those of `__init__`.
+        """
         return cls(**dict(config), **arguments)
 
     # -- life

@@ -83,7 +83,10 @@ class Producer(Generic[K, V]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **arguments: Any) -> Self:
-        """Make a producer from Kafka's dotted settings, and keyword arguments as `__init__` has."""
+        """Make a producer from settings under Kafka's dotted names, such as `linger.ms`.
+
+        The keyword arguments are those of `__init__`.
+        """
         return cls(**dict(config), **arguments)
 
     # -- life

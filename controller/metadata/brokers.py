@@ -55,7 +55,13 @@ class HeartbeatContext:
 def register(
     cluster: Cluster, request: RegisterBroker, *, has_live_lease: bool
 ) -> Decision[BrokerRegistered]:
-    """Register a start of a broker, fenced. Its epoch is the offset of the registration record."""
+    """Register a start of a broker.
+
+    A new start is fenced at first. Its broker epoch is the offset of its registration record. The
+    same start may register again: it keeps its epoch, and stays fenced or unfenced. The answer has
+    an error if the request is wrong, or if another process with this node.id and with other
+    directories is alive.
+    """
     try:
         _check_registration(cluster, request)
     except ApiError as error:

@@ -36,9 +36,10 @@ def on_level_changed(cluster: Cluster, level: int) -> Sequence[MetadataRecord]:
 
 
 def _with_eligible(cluster: Cluster) -> Iterator[PartitionChange]:
-    """Take absent replicas out of ISRs that kept their last member, and make them eligible.
+    """Yield the changes that take absent replicas out of ISRs and make them eligible leaders.
 
-    A replica whose disk is gone too does not become eligible.
+    Without the feature an ISR keeps its last member, though it is absent. A replica whose disk is
+    gone does not become eligible.
     """
     for partition, state, rules in every_partition(cluster):
         isr = tuple(
@@ -54,7 +55,7 @@ def _with_eligible(cluster: Cluster) -> Iterator[PartitionChange]:
 
 
 def _without_eligible(cluster: Cluster) -> Iterator[PartitionChange]:
-    """Put one eligible leader into each empty ISR, and remove the other eligible leaders."""
+    """Yield the changes that put one eligible leader into each empty ISR and remove the others."""
     for partition, state, rules in every_partition(cluster):
         if state.elr or not state.isr:
             now = replace(rules, has_eligible_leaders=False)

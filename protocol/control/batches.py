@@ -48,7 +48,7 @@ def encode_batch(
 def decode_batches(data: Buffer) -> Iterator[MetadataBatch]:
     """Read whole batches and check their checksums.
 
-    Raise RemoteProtocolError for anything malformed.
+    Raise RemoteProtocolError if a batch is malformed, or if the data ends within one.
     """
     end = 0
     for position, header in record_batch.headers(data):
@@ -66,9 +66,12 @@ def decode_batches(data: Buffer) -> Iterator[MetadataBatch]:
 
 
 def apply_batch(image: MetadataImage, batch: MetadataBatch, delta: Delta | None = None) -> Delta:
-    """Apply one batch to the image.
+    """Apply one batch to the image, and return what it changed.
 
-    Raise RemoteProtocolError if it is not the next one of the log.
+    The changes are added to `delta`, which is then returned, or to a new one if none is given.
+
+    Raise RemoteProtocolError if the batch is not the next one of the log, or if one of its records
+    does not fit the image.
     """
     delta = delta if delta is not None else Delta()
     if batch.base_offset != image.offset + 1:

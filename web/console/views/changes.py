@@ -77,7 +77,10 @@ def checked(change: Change, given: Given) -> dict[str, str]:
 
 
 def number(label: str, text: str, most: int = MOST_OFFSET) -> int:
-    """Parse a whole number; raise BadField if it is not one, or is above `most`."""
+    """Parse a whole number.
+
+    Raise BadField if it is not one, or is not from `-most` to `most`.
+    """
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
         raise BadField(f"{label}: {text[:50]!r} is not a whole number")
