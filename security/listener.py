@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from ..protocol.control.messages import Endpoint
+from ..runtime.config import PORT_MAX
 from ..runtime.errors import ConfigError
 
 PROTOCOL_MAP: Final = "listener.security.protocol.map"
@@ -56,7 +57,7 @@ def parse_listeners(key: str, text: str) -> tuple[Endpoint, ...]:
         host, colon, port = address.rpartition(":")
         if not (separator and colon and name and port.isascii() and port.isdigit()):
             raise ConfigError(key, text, f"{part!r} is not NAME://host:port")
-        if int(port) > 65535:
+        if int(port) > PORT_MAX:
             raise ConfigError(key, text, f"there is no port {port}")
         if any(name.upper() == other.name for other in listeners):
             raise ConfigError(key, text, f"listener {name.upper()} is named twice")

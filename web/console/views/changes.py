@@ -86,7 +86,7 @@ def number(label: str, text: str, most: int = MOST_OFFSET) -> int:
         raise BadField(f"{label}: {text[:50]!r} is not a whole number")
     value = int(text)
     if abs(value) > most:
-        raise BadField(f"{label}: {text} is above {most}")
+        raise BadField(f"{label}: {text} is not from -{most} to {most}")
     return value
 
 
