@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from minikafka.runtime import fs
 
-from .support import deadline, moves, second_run
+from .support import deadline, forks, moves, second_run
 from .support.by_folder import COMPUTING, ByFolder, folder_of
 
 # The machine is shared with real processes: how long one example took says nothing.
@@ -25,13 +25,14 @@ fs._RWF_NOWAIT = 0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the plugins of support/: second runs, deadlines, metrics that move.
+    """Register the plugins of support/: second runs, deadlines, no forks, metrics that move.
 
     See the modules there.
     """
     config.pluginmanager.register(moves)
     config.pluginmanager.register(second_run)
     config.pluginmanager.register(deadline)
+    config.pluginmanager.register(forks)
 
 
 def pytest_asyncio_loop_factories(config: Any, item: Any) -> dict[str, Callable[[], Any]]:

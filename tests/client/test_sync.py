@@ -1,11 +1,10 @@
 import asyncio
 import contextlib
-import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from minikafka import (
     ClientClosed,
     Consumer,
     ElectionType,
-    ForkedClient,
     MessageTooLarge,
     NewTopic,
     Producer,
@@ -236,32 +234,6 @@ def test_a_callback_must_not_wait(cluster: FakeCluster) -> None:
     assert "callback must not wait" in str(caught[0])
 
 
-def test_a_fork_is_told(cluster: FakeCluster) -> None:
-    cluster.create("t")
-    with (
-        Producer(cluster.bootstrap) as producer,
-        Consumer(cluster.bootstrap) as consumer,
-    ):
-        calls: list[Callable[[], object]] = [
-            lambda: producer.send("t", b"x"),
-            producer.flush,
-            consumer.poll,
-            lambda: consumer.assign([("t", 0)]),
-        ]
-        child = os.fork()
-        if not child:
-            told = 0
-            for call in calls:
-                with contextlib.suppress(ForkedClient):
-                    call()
-                    continue
-                told += 1
-            os._exit(told)
-        _, status = os.waitpid(child, 0)
-        assert os.waitstatus_to_exitcode(status) == len(calls)
-        producer.send("t", b"x").result(5)
-
-
 @contextlib.contextmanager
 def script(cluster: FakeCluster, body: str) -> Iterator[subprocess.Popen[str]]:
     """Runs in a process of its own, and no longer than the test."""
@@ -279,6 +251,29 @@ def script(cluster: FakeCluster, body: str) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
+
+
+def test_a_fork_is_told(cluster: FakeCluster) -> None:
+    cluster.create("t")
+    body = (
+        "import os\n"
+        "with Producer(servers) as producer, Consumer(servers) as consumer:\n"
+        "    calls = [lambda: producer.send('t', b'x'), producer.flush, consumer.poll,\n"
+        "             lambda: consumer.assign([('t', 0)])]\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        told = 0\n"
+        "        for call in calls:\n"
+        "            try:\n                call()\n"
+        "            except ForkedClient:\n                told += 1\n"
+        "        os._exit(told)\n"
+        "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "    producer.send('t', b'after').result(5)\n"
+    )
+    with script(cluster, body) as process:
+        out, err = process.communicate(timeout=20)
+        assert (out, process.returncode) == ("4\n", 0), err
+    assert values(cluster, "t") == [b"after"]
 
 
 def test_ctrl_c_ends_a_wait(cluster: FakeCluster) -> None:

@@ -96,12 +96,17 @@ def _work(task: tuple[int, float, str | None]) -> Report:
 def run_many(
     seeds: Sequence[int], seconds: float, jobs: int, lines_to: str | None = None
 ) -> Iterator[Report]:
-    """Yield a report for each seed when it is ready; closing the generator stops the other runs."""
+    """Yield a report for each seed when it is ready; closing the generator stops the other runs.
+
+    The processes are forked from a server that ran nothing else. Forked from a test run, they would
+    inherit its libraries without their threads, and hold its pipes open if it dies.
+    """
     tasks = [(seed, seconds, lines_to) for seed in seeds]
     if jobs == 1 or len(tasks) == 1:
         yield from map(_work, tasks)
         return
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([scenario.__name__])
     with context.Pool(jobs, maxtasksperchild=SEEDS_PER_PROCESS) as pool:
         yield from pool.imap_unordered(_work, tasks)
 

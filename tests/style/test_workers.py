@@ -1,4 +1,4 @@
-"""A run of several workers ends: whatever hangs has a deadline, and whoever dies is replaced."""
+"""A run of several workers ends: who hangs has a deadline, who dies is noticed and replaced."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ SUITE = {
     "conftest.py": """
 from tests.support.by_folder import ByFolder
 
-pytest_plugins = ["tests.support.second_run", "tests.support.deadline"]
+pytest_plugins = [f"tests.support.{name}" for name in ("second_run", "deadline", "forks")]
 
 def pytest_xdist_make_scheduler(config, log):
     return ByFolder(config, log)
@@ -29,6 +29,10 @@ def pytest_xdist_make_scheduler(config, log):
     + "@pytest.fixture\ndef page():\n    yield\n    time.sleep(999)\n"
     + "def test_fails(page): assert False\n"
     + "def test_last(): pass\n",
+    # The child would outlive its parent, and hold the pipe that tells of the parent's end.
+    "tests/runtime/test_forks.py": SLOW
+    + "import os\n"
+    + "def test_forks():\n    os.fork() or time.sleep(999)\n    time.sleep(999)\n",
     "tests/simulation/test_many.py": SLOW
     + "@pytest.mark.parametrize('n', range(20))\ndef test_one(n): pass\n",
 }
@@ -55,4 +59,5 @@ def test_what_hangs_is_red_and_all_else_is_run(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stdout + done.stderr
     assert "FAILED tests/system/test_hangs.py::test_hangs" in done.stdout
     assert "FAILED tests/deploy/test_hangs_twice.py::test_fails" in done.stdout
-    assert "2 failed, 29 passed" in done.stdout.splitlines()[-1]
+    assert "FAILED tests/runtime/test_forks.py::test_forks - RuntimeError" in done.stdout
+    assert "3 failed, 29 passed" in done.stdout.splitlines()[-1]
