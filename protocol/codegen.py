@@ -349,7 +349,11 @@ class _Encoding:
         return src.compile("b, parts, o", f"encode {shape.cls.__name__} v{self.version}")
 
     def _fixed_run(self, src: _Source, run: list[Field], then: str = "", n: str = "") -> None:
-        """Generate one call that writes fixed-size fields, and then `n` of struct code `then`."""
+        """Generate one call that packs the fields of `run`, if there is anything to pack.
+
+        `then` is a struct code to append. `n` is the expression of its value, or empty if the code
+        takes none.
+        """
         values = [f"o.{f.name}" for f in run] + [n] * bool(n)
         if values:
             layout = struct.Struct(">" + "".join(fixed_code(f.element) for f in run) + then)

@@ -127,7 +127,10 @@ class FrameReader:
             yield self._buffer[start + 4 : stop]
 
     def release(self) -> None:
-        """Free the memory unless a frame is partly received; called for idle connections."""
+        """Free the buffer if it holds no byte that was not yielded yet.
+
+        This is called for connections that are idle or paused, and when memory is short.
+        """
         if self._end == self._start:
             self._given.clear()
             self._start = self._end = self._quiet_reads = 0

@@ -1,7 +1,7 @@
 """The base classes of every error that is raised on purpose.
 
 `ApiError` and `ProtocolError` are derived in protocol/, `ClientError` in client/. An
-`InvariantViolation` is a bug of ours: it ends the process and is never caught.
+`InvariantViolation` is a bug of ours, and it ends the process.
 """
 
 
@@ -57,4 +57,7 @@ class WorkerLost(MinikafkaError):
 
 
 class InvariantViolation(AssertionError):
-    """A bug of ours. It is never caught: a process in an impossible state must not go on."""
+    """A bug of ours. It ends the process, because a process in an impossible state must not go on.
+
+    A handler of all errors raises it again.
+    """

@@ -17,7 +17,7 @@ from typing import Final
 
 import h11
 
-from .errors import ConfigError
+from .errors import ConfigError, InvariantViolation
 from .metrics import Collector, Format, write
 from .metrics_config import KEY
 from .process_metrics import LoopDelay, ProcessMetrics
@@ -120,6 +120,8 @@ class MetricsListener:
                     await self._answer(visit)
         except (TimeoutError, OSError):
             pass  # The peer is slow or gone.
+        except InvariantViolation:
+            raise
         except Exception:
             log.exception("a request for metrics could not be served")
         finally:

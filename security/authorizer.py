@@ -53,18 +53,21 @@ class Authorizer:
         return str(principal) in self._super_users
 
     def operations(self, keys: Keys, resource_type: int, name: str) -> int:
-        """Return what the owner of these keys, who is no super user, may do, as bits."""
+        """Return as bits what a principal and host of these keys may do; super users have none."""
         found = self._index.operations(keys, resource_type, name)
         return self._uncovered if found is None else found
 
     def denying(
         self, keys: Keys, operation: Operation, resource_type: int, name: str
     ) -> Acl | None:
-        """Return an entry that denies the owner of these keys the operation, if there is one."""
+        """Return an ACL that denies a principal and host of `keys` the operation on this resource.
+
+        Return None if there is none.
+        """
         return self._index.denying(keys, operation, resource_type, name)
 
     def may_any(self, keys: Keys, operation: Operation, resource_type: int) -> bool:
-        """True if the owner of these keys may do this with some resource of the type."""
+        """True if a principal and host of these keys may do this with some resource of the type."""
         if self.operations(keys, resource_type, ANY_NAME) >> operation & 1:
             return True
         return self._index.may_any(keys, operation, resource_type)
@@ -111,7 +114,10 @@ class Rights:
         return self.operations(resource_type, name) & OPERATION_BITS[resource_type]
 
     def denying(self, operation: Operation, resource_type: Resource, name: str) -> Acl | None:
-        """Return an entry because of which the operation is denied; None if none allows it."""
+        """Return an ACL that denies the operation.
+
+        Return None if none does: then it is denied because none allows it.
+        """
         return self._authorizer.denying(self._keys, operation, resource_type, name)
 
     def may_any(self, operation: Operation, resource_type: Resource) -> bool:

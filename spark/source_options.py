@@ -158,8 +158,8 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
 def check_source(options: Mapping[str, str]) -> None:
     """Raise OptionError for options that neither a batch nor a streaming query could use.
 
-    Spark does not say which kind of query it will be when the frame is made, long before its job.
-    Options that name nothing to read may be a sink's, and are left to the readers.
+    This is called when the frame is made. Spark does not say then whether the query is a batch or a
+    stream. Options that name nothing to read are not checked here, because they may be a sink's.
     """
     if not any(option.lower() in lower_names(options) for option in _WHAT):
         return

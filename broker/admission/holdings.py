@@ -2,10 +2,11 @@
 
 A broker has two: for requests not yet handled, and for responses that clients have not yet taken. A
 holder is a connection. It finishes something when a request is handled or a response is taken
-whole, and it moves while bytes arrive or leave. The rules, which hold after every call:
+whole, and it moves while bytes arrive or leave. The rules:
 
     held     `total` is the sum of all sizes; a connection that holds nothing is not a holder
-    order    holders are ordered by when they last finished something, the longest ago first
+    order    holders are ordered by when, at the last look, they had last finished something, the
+             longest ago first; a new holder comes last
     pressure holders that finished nothing for a while give up memory in that order, except
              followers and holders that are kept waiting
     stall    a holder with bytes under way that moves none for a bounded time gives up its memory

@@ -41,7 +41,10 @@ class Turns:
         self._waiting.setdefault(transactional_id, {})[deadline] = again
 
     def on_changed(self, transactional_id: str) -> None:
-        """Decide the waiting requests again, because a change is committed or never will be."""
+        """Have the requests that wait for this id decided again soon.
+
+        Its change is committed, or never will be.
+        """
         for deadline, again in self._waiting.pop(transactional_id, {}).items():
             deadline.cancel()
             # Not at once, because this is called in the middle of a commit of the log to append to.

@@ -9,7 +9,7 @@ NAME = "kafka_server_client_metrics_"
 
 
 class ClientMetrics:
-    """Collects the metrics that clients push (KIP-714)."""
+    """Yields, for a scrape, the metrics that clients have pushed (KIP-714) and counts of both."""
 
     def __init__(self, telemetry: ClientTelemetry, now_ms: Callable[[], int]) -> None:
         self._telemetry = telemetry

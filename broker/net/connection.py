@@ -1,7 +1,8 @@
 """One client's connection: reads requests, and sends responses in request order.
 
-Requests are handled synchronously as their bytes arrive; no task, no timer and no copy per
-request. Only Produce overlaps Produce: any other request waits, as a copy in the queue, until
+A request is handled synchronously as its bytes arrive, and most requests need no task, no timer
+and no copy. A few are finished by a task (`api/worked.py`, `api/produce_opening.py`). Several
+Produce requests may be under way at once. Any other request waits in the queue, as a copy, until
 all earlier ones are answered. The modules of `api/` handle the requests.
 
     read event:  every whole frame -> start or queue it

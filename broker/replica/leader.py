@@ -194,7 +194,7 @@ class LeaderReplica:
         return self._propose_expansion(now_ms) + self._advance_high_watermark(now_ms)
 
     def on_appended(self, log_end_offset: int, now_ms: int) -> Effects:
-        """Note our log's new end, which commits at once only if no other replica is waited for."""
+        """Note our log's new end; the high watermark follows if it waits for no follower."""
         if log_end_offset < self.log_end_offset:
             raise InvariantViolation("the leader's log never shrinks")
         self.log_end_offset = log_end_offset

@@ -115,7 +115,7 @@ class Readings:
             self._drop(instance_id, held.names)
 
     def expire(self, now_ms: int) -> None:
-        """Forget the clients whose metrics are shown until `now_ms` or less."""
+        """Forget the clients whose `until_ms` has been reached at `now_ms`."""
         for instance_id, held in list(self._held.items()):
             if now_ms >= held.until_ms:
                 self.forget(instance_id)

@@ -63,7 +63,10 @@ class Problems:
 
     def __init__(self) -> None:
         self.damaged: list[str] = []
-        """Files whose damage was printed where it was found; they also make the exit code 1."""
+        """The damaged files; one is enough for exit code 1.
+
+        Their damage was printed at once, so `lines` does not repeat it.
+        """
         self._pairs: dict[Mismatch, dict[str, list[tuple[int, int]]]] = {k: {} for k in Mismatch}
 
     def add(self, kind: Mismatch, path: Path, pair: tuple[int, int]) -> None:

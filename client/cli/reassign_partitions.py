@@ -237,9 +237,10 @@ async def _generate(admin: "Admin", request: Request) -> int:
 
 
 async def _racks(admin: "Admin", request: Request) -> dict[int, str | None]:
-    """Return the brokers to move to, with their racks, or None if racks are ignored.
+    """Return the rack of each broker to move to, by broker id.
 
-    Raise ReassignmentFailed if only some of them have a rack.
+    Every rack is None if racks are ignored. Raise ReassignmentFailed if a broker is unknown, or if
+    racks count and only some of the brokers have one.
     """
     brokers = await _brokers(admin, request.brokers)
     racks = {one.node_id: one.rack if request.is_rack_aware else None for one in brokers}

@@ -140,7 +140,7 @@ class CooperativeSticky(Assignor):
         given = sticky.balance(counts, _claimants(members))
         owners: dict[TopicPartition, list[str]] = {}
         for member in members:
-            for partition in member.owned:
+            for partition in dict.fromkeys(member.owned):
                 owners.setdefault(partition, []).append(member.member_id)
         return {
             member_id: [p for p in partitions if owners.get(p, [member_id]) == [member_id]]

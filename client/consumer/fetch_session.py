@@ -40,7 +40,7 @@ class Asked(NamedTuple):
 
 
 class FetchSession:
-    """One fetch session with one broker."""
+    """The client's fetch session with one broker; after an error it begins a new one."""
 
     def __init__(self) -> None:
         self._id = INVALID_SESSION_ID

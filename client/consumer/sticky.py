@@ -53,13 +53,15 @@ def balance(counts: Mapping[str, int], members: Sequence[Claimant]) -> Given:
 
 
 def _kept(counts: Mapping[str, int], members: Sequence[Claimant]) -> Given:
-    """Return the partitions that each member keeps; of two claims the later generation wins.
+    """Return the partitions that each member keeps, of those that it owned.
 
-    If two members claim a partition in the same generation, neither keeps it.
+    If several members claim a partition, the one of the latest generation keeps it; if two have
+    that generation, neither does. A claim counts only if the member reads the topic and the
+    partition exists.
     """
     newest: dict[TopicPartition, list[Claimant]] = {}
     for member in members:
-        for partition in member.owned:
+        for partition in dict.fromkeys(member.owned):
             rivals = newest.setdefault(partition, [])
             if rivals and rivals[0].generation < member.generation:
                 rivals.clear()

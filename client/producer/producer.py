@@ -269,7 +269,11 @@ class Producer(Generic[K, V]):
             await self._engine.transactions.commit()
 
     async def abort_transaction(self) -> None:
-        """Abort the transaction; records that were not sent yet fail with TransactionAborted."""
+        """Abort the transaction, after the records in flight were answered.
+
+        Records that were not sent yet fail with TransactionAborted. Raise what
+        `transaction` raises.
+        """
         with self._engine.spent.counted(TXN_ABORT):
             await self._engine.transactions.abort()
 

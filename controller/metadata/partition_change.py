@@ -109,7 +109,7 @@ class PartitionChange:
     lost_directories: tuple[bytes, ...] = ()
     """Directories that an emptied replica's broker had before, if some of them are missing."""
     copy_is_away: bool = False
-    """True if the directories that hold the last good copy are not registered."""
+    """True if the last good copy may be in a directory that its broker has not registered."""
     longest: int | None = None
     """The live replica with the longest log; None while it is not known."""
     offline: tuple[int, ...] | None = None

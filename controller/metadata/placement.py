@@ -53,7 +53,7 @@ class Spread:
     """Spreads the partitions of one topic over the brokers, one after the other."""
 
     def __init__(self, load: Load, partitions: Iterable[PartitionState]) -> None:
-        """Continue after `partitions`, which the topic has; the load counts them already."""
+        """Continue the pattern of `partitions`, which the topic has already and `load` counts."""
         self._load = load
         self._ids = [broker.broker_id for broker in load.brokers]
         self._racks: dict[int, str | int] = {

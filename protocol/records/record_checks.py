@@ -107,7 +107,10 @@ def _refusal(size: int, code: ErrorCode, indexes: tuple[int, ...], why: str) -> 
 
 
 def judge_in_full(batch: bytes, rules: RecordRules) -> Verdict:
-    """Do what `judge` does, in a worker process; MESSAGE_TOO_LARGE if the batch expands too far."""
+    """Check a whole batch as `judge` does. This is the function that a worker process runs.
+
+    The verdict is MESSAGE_TOO_LARGE if the batch expands too far.
+    """
     try:
         return judge(batch, BatchHeader(batch), rules)
     except ExpandsTooFar as error:

@@ -1,4 +1,4 @@
-"""The error of a login that a client gives up."""
+"""The error that a client raises if its login by SASL fails."""
 
 from ...runtime.errors import MinikafkaError
 

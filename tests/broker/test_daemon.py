@@ -79,7 +79,8 @@ def refuse_others(cluster: Cluster, tmp_path: Path) -> None:
     assert f"log.dirs={data}: belongs to node.id=1" in line
     with running_cluster(tmp_path / "foreign") as foreign:
         quorum = foreign.broker(1).settings["controller.quorum.voters"]
-        broker.launch(controller_quorum_voters=quorum)
+        key = str(foreign.key_path)
+        broker.launch(controller_quorum_voters=quorum, control_psk_file=key)
         with pytest.raises(NotReady):
             broker.wait_until_ready()
         assert broker.wait() == 2

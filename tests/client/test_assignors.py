@@ -83,6 +83,11 @@ def test_of_two_that_claim_a_partition_the_later_generation_has_it() -> None:
     assert COOPERATIVE.assign({"t": 1}, members) == {"a": [], "b": []}
 
 
+def test_a_member_that_claims_a_partition_twice_keeps_it() -> None:
+    members = [Member("a", ("t",), tuple(tps("t", 0, 0)), 1), Member("b", ("t",))]
+    assert COOPERATIVE.assign({"t": 1}, members) == {"a": tps("t", 0), "b": []}
+
+
 def test_a_partition_that_its_owner_must_give_up_is_withheld() -> None:
     members = [Member("a", ("t",), tuple(tps("t", 0, 1)), 1), Member("b", ("t",))]
     given = COOPERATIVE.assign({"t": 2}, members)
