@@ -83,7 +83,7 @@ def fill_house(house: Path) -> list[str]:
         shutil.copytree(path, source / path.name, symlinks=True, ignore=unwanted)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation"]
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet"]
     command += ["--wheel-dir", str(house), str(source)]
     # The codec runs for a minute: its compiler need not take long to make it fast.
     environment = {**os.environ, "CFLAGS": "-O0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
