@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ..acls import Acl
 from ..errors import RemoteProtocolError
+from ..quotas import QuotaEntity
 from ..scram import ScramCredential
 from ..types import NO_LEADER, TopicIdPartition
 from . import records as r
@@ -115,6 +116,7 @@ class Delta:
     new_acls: dict[bytes, Acl] = field(default_factory=dict)
     deleted_acls: dict[bytes, Acl] = field(default_factory=dict)
     """The entries as they were. One that the run creates and then deletes is in neither."""
+    changed_quotas: dict[QuotaEntity, None] = field(default_factory=dict)
     features_changed: bool = False
     is_snapshot: bool = False
     """True if the image was loaded anew. Anything may have changed or gone then, even if it is not
@@ -130,13 +132,18 @@ class Delta:
         """True if a subscription to clients' metrics may have changed."""
         return self.is_snapshot or any(kind == r.CLIENT_METRICS for kind, _ in self.changed_configs)
 
+    @property
+    def touches_quotas(self) -> bool:
+        """True if a client quota may have changed."""
+        return self.is_snapshot or bool(self.changed_quotas)
+
     def __bool__(self) -> bool:
         return (
             self.is_snapshot
             or self.features_changed
             or any((self.new_topics, self.deleted_topics, self.changed_partitions))
             or any((self.changed_brokers, self.changed_configs))
-            or any((self.new_acls, self.deleted_acls))
+            or any((self.new_acls, self.deleted_acls, self.changed_quotas))
         )
 
 
@@ -160,6 +167,8 @@ class MetadataImage:
     scram_secret: bytes = field(default=b"", repr=False)
     """The secret of which salts for unknown users are made; empty before the first credential."""
     """The access control entries by their ids, in the order of their creation."""
+    quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
+    """The client quotas of each entity that has any, by key; a change replaces the inner dict."""
     next_producer_id: int = 0
     unknown_records: list[r.UnknownRecord] = field(default_factory=list)
 
@@ -199,6 +208,7 @@ class MetadataImage:
             features=dict(self.features),
             acls=dict(self.acls),
             scram=dict(self.scram),
+            quotas=dict(self.quotas),
             unknown_records=list(self.unknown_records),
         )
 
@@ -226,6 +236,9 @@ class MetadataImage:
             yield r.ScramSecretRecord(self.scram_secret)
         for (mechanism, name), credential in self.scram.items():
             yield r.ScramCredentialRecord(name, mechanism, *credential)
+        for entity, quotas in self.quotas.items():
+            for key, bound in quotas.items():
+                yield r.ClientQuotaRecord(dict(entity), key, bound)
         if self.next_producer_id:
             yield r.ProducerIdsRecord(-1, -1, self.next_producer_id)
         yield from self.unknown_records
@@ -375,6 +388,20 @@ def _remove_scram(
         raise RemoteProtocolError(f"offset {offset}: no credential for {record}")
 
 
+def _quota(image: MetadataImage, record: r.ClientQuotaRecord, offset: int, delta: Delta) -> None:
+    entity = tuple(sorted(record.entity.items()))
+    quotas = dict(image.quotas.get(entity, {}))
+    if record.value is None:
+        quotas.pop(record.key, None)
+    else:
+        quotas[record.key] = record.value
+    if quotas:
+        image.quotas[entity] = quotas
+    else:
+        image.quotas.pop(entity, None)
+    delta.changed_quotas[entity] = None
+
+
 def _remove_acl(
     image: MetadataImage, record: r.RemoveAccessControlEntryRecord, offset: int, delta: Delta
 ) -> None:
@@ -407,6 +434,7 @@ _APPLY: dict[type[r.MetadataRecord], Callable[[MetadataImage, Any, int, Delta], 
     r.ScramSecretRecord: _scram_secret,
     r.ScramCredentialRecord: _scram,
     r.RemoveScramCredentialRecord: _remove_scram,
+    r.ClientQuotaRecord: _quota,
     r.UnknownRecord: _unknown,
 }
 

@@ -4,8 +4,8 @@ Fields are only ever appended: trailing fields that are missing take their defau
 fields that we do not know are handed to the caller. Types are checked, because the peer may be
 faulty; a wrong one is a RemoteProtocolError. This module knows none of the messages.
 
-    scalar  int (64 bits) | bool | str | bytes      tuple[X, ...]  array of X
-    nested  array of its fields                     dict[str, X]   map
+    scalar  int (64 bits) | float | bool | str | bytes   tuple[X, ...]  array of X
+    nested  array of its fields                          dict[str, X]   map
 
 An int that is later stored in a narrower field, on disk or in Kafka's protocol, is declared with
 its bounds (`Int16`, `NodeId`, `Epoch`, ...). A value outside its bounds is refused when decoded.
@@ -222,6 +222,7 @@ _read_dict = _reader_of(dict, "a map")
 _read_str = _reader_of(str, "a string")
 _SCALARS: dict[Any, Reader] = {
     int: _read_int,
+    float: _reader_of(float, "a float"),
     bool: _reader_of(bool, "a boolean"),
     str: _read_str,
     bytes: _reader_of(bytes, "bytes"),

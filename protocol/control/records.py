@@ -271,6 +271,18 @@ class RemoveScramCredentialRecord(MetadataRecord):
     mechanism: int
 
 
+@_record(18)
+class ClientQuotaRecord(MetadataRecord):
+    """One quota of an entity was set, or removed if `value` is None.
+
+    `entity` has names by types; the name None is the default of its type (`protocol/quotas.py`).
+    """
+
+    entity: dict[str, str | None]
+    key: str
+    value: float | None
+
+
 def encode_record(record: MetadataRecord) -> bytes:
     """Encode a record as the value of one record in a metadata batch.
 

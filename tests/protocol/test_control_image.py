@@ -71,6 +71,9 @@ def an_image_of_everything() -> MetadataImage:
         r.ScramCredentialRecord("alice", 1, b"salt", b"stored", b"server", 4096),
         r.ScramCredentialRecord("bob", 2, b"salt", b"stored", b"server", 8192),
         r.RemoveScramCredentialRecord("bob", 2),
+        r.ClientQuotaRecord({"user": "alice", "client-id": None}, "request_percentage", 50.5),
+        r.ClientQuotaRecord({"user": "bob"}, "producer_byte_rate", 1024.0),
+        r.ClientQuotaRecord({"user": "bob"}, "producer_byte_rate", None),
         r.ProducerIdsRecord(1, 3, 2000),
         r.UnknownRecord(99, 1, (1, "x")),
         r.BrokerChangeRecord(1, 3, in_controlled_shutdown=True),
@@ -261,3 +264,26 @@ def test_entries_that_come_and_go_in_one_run_are_in_no_delta() -> None:
         play(image, entry)
     with pytest.raises(RemoteProtocolError, match="no ACL 6262"):
         play(image, r.RemoveAccessControlEntryRecord(b"b" * 16))
+
+
+def test_quotas_are_kept_by_entity_however_it_is_written() -> None:
+    image = MetadataImage()
+    both = (("client-id", None), ("user", "alice"))
+    delta = play(
+        image,
+        r.ClientQuotaRecord({"user": "alice", "client-id": None}, "producer_byte_rate", 5.0),
+        r.ClientQuotaRecord({"client-id": None, "user": "alice"}, "consumer_byte_rate", 7.0),
+    )
+    assert image.quotas == {both: {"producer_byte_rate": 5.0, "consumer_byte_rate": 7.0}}
+    assert (list(delta.changed_quotas), delta.touches_quotas, bool(delta)) == ([both], True, True)
+    copy, kept = image.copy(), image.quotas[both]
+    play(
+        image, r.ClientQuotaRecord({"user": "alice", "client-id": None}, "producer_byte_rate", 6.0)
+    )
+    assert kept == copy.quotas[both] == {"producer_byte_rate": 5.0, "consumer_byte_rate": 7.0}
+    for key in kept:
+        delta = play(image, r.ClientQuotaRecord({"user": "alice", "client-id": None}, key, None))
+    assert image.quotas == {}
+    assert list(delta.changed_quotas) == [both]
+    assert not play(image, r.FeatureRecord(r.METADATA_VERSION, 1)).touches_quotas
+    assert Delta(is_snapshot=True).touches_quotas

@@ -25,6 +25,7 @@ from minikafka.protocol.errors import LocalProtocolError, RemoteProtocolError
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     int: INT64,
+    float: st.floats(allow_nan=False),
     bool: st.booleans(),
     str: st.text(max_size=20),
     bytes: st.binary(max_size=40),
