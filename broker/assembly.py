@@ -15,6 +15,7 @@ from ..runtime.config import from_mapping
 from ..runtime.metrics_config import metrics_address
 from ..runtime.metrics_listener import MetricsListener
 from ..runtime.runtime import Runtime
+from ..security.audit import Audit
 from ..security.authorizer import Authorizer
 from ..security.authorizer_config import AuthorizerConfig
 from ..security.client_security import ClientSecurity
@@ -24,7 +25,6 @@ from ..security.sasl.settings import SaslConfig
 from ..security.tls import ClientTls
 from ..security.tls_config import TlsConfig
 from ..storage.directory import LogDirectory
-from .admission.audit import Audit
 from .admission.doors import Doors, share_descriptors
 from .admission.limits import ConnectionLimits
 from .admission.load import Caps, Load

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ..client.net.refusals import Refusals
 from ..protocol.control.image import MetadataImage
 from ..runtime.runtime import Runtime
+from ..security.audit import Audit
 from ..security.authorizer import Authorizer
-from .admission.audit import Audit
 from .admission.doors import Doors
 from .admission.limits import ConnectionLimits
 from .admission.load import Load

@@ -11,9 +11,9 @@ from ...protocol.acls import Operation, Resource
 from ...protocol.api import ApiKey
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.errors import StorageError
+from ...security.audit import Denial
 from ...security.authorizer import Rights
 from ...storage.log import OffsetOutOfRange
-from ..admission.audit import Denial
 from ..edge import Edge
 from ..partition.partition import Partition
 from ..partition.requests import CONSUMER, FetchAnswer, FetchSpec

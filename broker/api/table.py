@@ -9,6 +9,7 @@ from typing import Any, Final
 from ...protocol.api import ApiKey
 from ...protocol.codec import request_class
 from ...protocol.schema import shape_of
+from ...security.permissions.table import TABLE
 from ..edge import Edge
 from ..net.answer import Api
 from . import (
@@ -58,9 +59,8 @@ from . import (
 from .api_versions import ApiVersions
 from .fetch import Fetch
 from .fetch_sessions import FetchSessions
-from .guards import guarded
+from .guarded import guarded
 from .metadata import Metadata
-from .permissions import TABLE
 
 HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     # Records, topics, the cluster.

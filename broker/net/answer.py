@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...protocol.acls import CLUSTER_NAME, Operation, Resource
 from ...protocol.codec import frame_response, is_flexible
+from ...protocol.control.image import MetadataImage
 from ...protocol.types import Buffer
+from ...security.audit import Denial
 from ...security.authorizer import Rights
 from ...security.principal import Principal
-from ..admission.audit import Denial
 from ..edge import Edge
 
 if TYPE_CHECKING:
@@ -64,6 +65,11 @@ class Call:
             return True
         self.edge.audit.note(rights, Denial(operation, resource, name, api_key))
         return False
+
+    @property
+    def image(self) -> MetadataImage:
+        """The metadata as this broker has replayed it."""
+        return self.edge.image
 
     def rest_on_lease(self) -> None:
         """Have the answer sent only while no other broker may lead, as it is valid only then."""

@@ -4,7 +4,6 @@ import logging
 
 import pytest
 
-from minikafka.broker.admission.audit import REMEMBERED_MAX, SAY_AGAIN_MS, Audit, Denial
 from minikafka.protocol.acls import Acl, Operation, Pattern, Permission, Resource
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.control.image import Delta, MetadataImage
@@ -16,6 +15,7 @@ from minikafka.protocol.messages.produce import (
     TopicProduceData,
 )
 from minikafka.runtime.config import from_mapping
+from minikafka.security.audit import REMEMBERED_MAX, SAY_AGAIN_MS, Audit, Denial
 from minikafka.security.authorizer import Authorizer, Rights
 from minikafka.security.authorizer_config import AuthorizerConfig
 from minikafka.security.principal import user

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from minikafka.broker.api.guards import guarded
-from minikafka.broker.api.permissions import TABLE
-from minikafka.broker.api.refusing import nothing
+from minikafka.broker.api.guarded import guarded
 from minikafka.broker.net.answer import Call
 from minikafka.protocol.acls import OPERATION_BITS, Acl, Operation, Pattern, Permission, Resource
 from minikafka.protocol.api import ApiKey
@@ -37,6 +35,8 @@ from minikafka.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from minikafka.protocol.schema import shape_of
+from minikafka.security.permissions.refusing import nothing
+from minikafka.security.permissions.table import TABLE
 
 from .conftest import MakeBroker
 from .edge_support import TOPIC, TOPIC_ID, FakeBroker

@@ -1,7 +1,7 @@
 """Guards: each checks a request against what its client may do, and narrows it to what is allowed.
 
 A guard that refuses some items of a request takes them out, so that the handler never sees them,
-and adds them to the response with their error. `permissions.py` says which API has which guards.
+and adds them to the response with their error. `table.py` says which API has which guards.
 Nothing here is used unless an authorizer is configured.
 """
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, Protocol
 
 from ...protocol.acls import CLUSTER_NAME, Operation, Resource
-from ...protocol.codec import decode, response_class
+from ...protocol.codec import response_class
+from ...protocol.control.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import shape_of
-from ...protocol.types import ZERO_UUID, Buffer
-from ...security.authorizer import Rights
-from ..net.answer import Answer, Call
-from .refusing import item_class, nothing, refused, refused_whole
+from ...protocol.types import ZERO_UUID
+from ..authorizer import Rights
+from .refusing import item_class, refused, refused_whole
 
 DENIED: Final = {
     Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -28,6 +28,27 @@ DENIED: Final = {
 
 Amend = Callable[[Any], None]
 """Adds what was refused to a response, or takes out of it what must not be seen."""
+
+
+class Asker(Protocol):
+    """The client of one request, and the facts by which guards judge it."""
+
+    @property
+    def version(self) -> int:
+        """The version of the request."""
+
+    @property
+    def rights(self) -> Rights | None:
+        """The client's rights; None if there is no authorizer, and then no guard is asked."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The metadata as this node knows it: guards look up names of topics by their ids."""
+
+    def demand(
+        self, api_key: int, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
+    ) -> bool:
+        """True if the client may do this with the resource; what it may not do is logged."""
 
 
 class Need(NamedTuple):
@@ -67,15 +88,15 @@ class Guard(Protocol):
     def needs(self) -> Sequence[Need]:
         """The rights that the API asks for. Of several, each allows a part of its requests."""
 
-    def check(self, call: Call, request: Any) -> Verdict:
+    def check(self, asker: Asker, request: Any) -> Verdict:
         """Decide about a request: refuse it, narrow it, or allow all of it."""
 
 
-Name = Callable[[Call, Any], str | None]
+Name = Callable[[Asker, Any], str | None]
 """Gives the name of a requested item; None if it has an id that is not known."""
 
 
-def itself(call: Call, item: Any) -> str | None:
+def itself(asker: Asker, item: Any) -> str | None:
     """Return the item, which is a name."""
     return str(item)
 
@@ -83,18 +104,18 @@ def itself(call: Call, item: Any) -> str | None:
 def by_attribute(attribute: str) -> Name:
     """Return a function that gives the attribute of that name."""
 
-    def name(call: Call, item: Any) -> str | None:
+    def name(asker: Asker, item: Any) -> str | None:
         found: str | None = getattr(item, attribute)
         return found
 
     return name
 
 
-def by_name_or_id(call: Call, item: Any) -> str | None:
+def by_name_or_id(asker: Asker, item: Any) -> str | None:
     """Return the topic's name, found by its id if the request has ids."""
     if item.topic_id == ZERO_UUID:
         return str(item.name)
-    topic = call.edge.image.topics.get(item.topic_id)
+    topic = asker.image.topics.get(item.topic_id)
     return None if topic is None else topic.name
 
 
@@ -104,7 +125,7 @@ class Inside:
 
     needs: tuple[Need, ...] = ()
 
-    def check(self, call: Call, request: Any) -> Verdict:
+    def check(self, asker: Asker, request: Any) -> Verdict:
         """Allow the request."""
         return None
 
@@ -128,13 +149,13 @@ class Whole:
             return (self.need,)
         return (self.need, Need(self.instead, self.need.resource))
 
-    def check(self, call: Call, request: Any) -> Verdict:
+    def check(self, asker: Asker, request: Any) -> Verdict:
         """Refuse the request unless its client has the right."""
         name = getattr(request, self.name) if self.name else CLUSTER_NAME
-        rights, resource = rights_of(call), self.need.resource
+        rights, resource = rights_of(asker), self.need.resource
         if self.instead is not None and rights.may(self.instead, resource, name):
             return None
-        if demanded(call, request, self.need, name):
+        if demanded(asker, request, self.need, name):
             return None
         parts, asked = self.parts
         every = getattr(request, asked) if asked else ()
@@ -159,15 +180,15 @@ class Each:
             return (self.need,)
         return (self.need, Need(self.on_cluster, Resource.CLUSTER))
 
-    def check(self, call: Call, request: Any) -> Verdict:
+    def check(self, asker: Asker, request: Any) -> Verdict:
         """Take the refused items out of the request."""
-        rights, asked = rights_of(call), getattr(request, self.items)
+        rights, asked = rights_of(asker), getattr(request, self.items)
         if not asked or may_on_cluster(rights, self.on_cluster):
             return None
 
         def judged(item: Any) -> ErrorCode:
-            name = self.name(call, item)
-            is_allowed = name is None or demanded(call, request, self.need, name)
+            name = self.name(asker, item)
+            is_allowed = name is None or demanded(asker, request, self.need, name)
             return ErrorCode.NONE if is_allowed else self.need.error
 
         return narrowed(request, self.items, judged, adding(request, self.results))
@@ -234,9 +255,9 @@ class Shown:
             return (self.need,)
         return (self.need, Need(self.on_cluster, Resource.CLUSTER))
 
-    def check(self, call: Call, request: Any) -> Verdict:
+    def check(self, asker: Asker, request: Any) -> Verdict:
         """Allow the request, but have its response filtered."""
-        rights = rights_of(call)
+        rights = rights_of(asker)
         if may_on_cluster(rights, self.on_cluster):
             return None
 
@@ -254,61 +275,35 @@ class Shown:
         return Narrowed(request, amend)
 
 
-def demanded(call: Call, request: Any, need: Need, name: str = CLUSTER_NAME) -> bool:
+def demanded(asker: Asker, request: Any, need: Need, name: str = CLUSTER_NAME) -> bool:
     """True if the client has the right; one that is missing is logged, so it must be needed."""
-    return call.demand(shape_of(type(request)).api_key, *need, name)
+    return asker.demand(shape_of(type(request)).api_key, *need, name)
 
 
-def rights_of(call: Call) -> Rights:
+def rights_of(asker: Asker) -> Rights:
     """Return the rights of the client; there is an authorizer."""
-    rights = call.rights
+    rights = asker.rights
     assert rights is not None
     return rights
 
 
-class _AmendedCall(Call):
-    """A call whose response is amended before it is encoded."""
+def judge(asker: Asker, request: Any, guards: Sequence[Guard]) -> Verdict:
+    """Return the verdict of all the guards; each sees what those before it have left."""
+    amends: list[Amend] = []
+    for guard in guards:
+        verdict = guard.check(asker, request)
+        if isinstance(verdict, Refused):
+            return verdict
+        if verdict is not None:
+            amends.append(verdict.amend)
+            request = verdict.request
+            if request is None:
+                break
+    if not amends:
+        return None
 
-    __slots__ = ("_amends",)
+    def amend(response: Any) -> None:
+        for each in amends:
+            each(response)
 
-    def __init__(self, call: Call, amends: list[Amend]) -> None:
-        super().__init__(
-            call.edge, call.connection, call.version, call.correlation_id, call.client_id
-        )
-        self._amends = amends
-
-    def frame(self, message: object) -> list[Buffer]:
-        """Amend the response, encode it and count its errors."""
-        for amend in self._amends:
-            amend(message)
-        return super().frame(message)
-
-    def frame_encoded(self, cls: type, body: bytes) -> list[Buffer]:
-        """Amend an encoded response of this class."""
-        return self.frame(decode(cls, self.version, body))
-
-
-Handle = Callable[[Call, Any], object]
-
-
-def guarded(handle: Handle, guards: Sequence[Guard]) -> Handle:
-    """Return a handler that passes to `handle` only what all the guards allow."""
-
-    def checked(call: Call, request: Any) -> object:
-        amends: list[Amend] = []
-        for guard in guards:
-            verdict = guard.check(call, request)
-            if isinstance(verdict, Refused):
-                return verdict.response
-            if verdict is not None:
-                amends.append(verdict.amend)
-                if verdict.request is None:
-                    return _AmendedCall(call, amends).frame(nothing(response_to(request)))
-                request = verdict.request
-        if not amends:
-            return handle(call, request)
-        amended = _AmendedCall(call, amends)
-        answer = handle(amended, request)
-        return answer if isinstance(answer, (Answer, list)) else amended.frame(answer)
-
-    return checked
+    return Narrowed(request, amend)

@@ -1,7 +1,8 @@
 """The table of permissions: what each API asks of a principal, and how it refuses.
 
-The dispatcher reads it if an authorizer is configured, and so do the tests and docs/security.md.
-A row is a list of guards, checked in order. An API without a guard is open to everybody.
+Brokers read it for the requests of their clients, and controllers for those that brokers forward,
+if an authorizer is configured; the tests and docs/security.md read it too. A row is a list of
+guards, checked in order. An API without a guard is open to everybody.
 """
 
 from collections.abc import Mapping, Sequence

@@ -40,9 +40,9 @@ from ...protocol.messages.offset_fetch import (
     OffsetFetchResponseGroup,
     OffsetFetchResponseTopics,
 )
-from ..net.answer import Call
 from .guards import (
     Amend,
+    Asker,
     Narrowed,
     Need,
     Refused,
@@ -76,11 +76,11 @@ class CreatedConfigs:
 
     needs: tuple[Need, ...] = (Need(Operation.DESCRIBE_CONFIGS, TOPIC),)
 
-    def check(self, call: Call, request: Any) -> Verdict:
+    def check(self, asker: Asker, request: Any) -> Verdict:
         """Allow the request, and hide settings in its response."""
-        if call.version < CONFIGS_IN_ANSWER_FROM:
+        if asker.version < CONFIGS_IN_ANSWER_FROM:
             return None
-        rights = rights_of(call)
+        rights = rights_of(asker)
 
         def amend(response: CreateTopicsResponse) -> None:
             for topic in response.topics:
@@ -98,22 +98,20 @@ class DeletedTopics:
 
     needs: tuple[Need, ...] = (Need(Operation.DELETE, TOPIC), Need(Operation.DELETE, CLUSTER))
 
-    def check(self, call: Call, request: DeleteTopicsRequest) -> Verdict:
+    def check(self, asker: Asker, request: DeleteTopicsRequest) -> Verdict:
         """Take out of the request the topics that its client may not delete."""
-        rights = rights_of(call)
+        rights = rights_of(asker)
         if rights.may(Operation.DELETE, CLUSTER):
             return None
 
         def judged(item: DeleteTopicState | str) -> ErrorCode:
-            name = self._name(call, item)
+            name = self._name(asker, item)
             if name is None or rights.may(Operation.DELETE, TOPIC, name):
                 return NONE
             # That a topic is missing is told to whoever would see it if it existed.
-            if name not in call.edge.image.topic_ids and rights.may(
-                Operation.DESCRIBE, TOPIC, name
-            ):
+            if name not in asker.image.topic_ids and rights.may(Operation.DESCRIBE, TOPIC, name):
                 return NONE
-            demanded(call, request, self.needs[0], name)
+            demanded(asker, request, self.needs[0], name)
             return self.needs[0].error
 
         def add(
@@ -124,16 +122,16 @@ class DeletedTopics:
                 result.name = item
             else:
                 result.name, result.topic_id = item.name, item.topic_id
-                name = self._name(call, item)
+                name = self._name(asker, item)
                 if name is not None and rights.may(Operation.DESCRIBE, TOPIC, name):
                     result.name = name
             response.responses.append(result)
 
-        items = "topics" if call.version >= TOPIC_STATES_FROM else "topic_names"
+        items = "topics" if asker.version >= TOPIC_STATES_FROM else "topic_names"
         return narrowed(request, items, judged, add)
 
-    def _name(self, call: Call, item: DeleteTopicState | str) -> str | None:
-        return item if isinstance(item, str) else item.name or by_name_or_id(call, item)
+    def _name(self, asker: Asker, item: DeleteTopicState | str) -> str | None:
+        return item if isinstance(item, str) else item.name or by_name_or_id(asker, item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +143,16 @@ class Coordinators:
         Need(Operation.DESCRIBE, TRANSACTION),
     )
 
-    def check(self, call: Call, request: FindCoordinatorRequest) -> Verdict:
+    def check(self, asker: Asker, request: FindCoordinatorRequest) -> Verdict:
         """Take out the keys that the client may not describe."""
         if request.key_type not in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):
             return None  # There are no others here, which the handler will say.
         need = self.needs[request.key_type]
 
         def judged(key: str) -> ErrorCode:
-            return NONE if demanded(call, request, need, key) else need.error
+            return NONE if demanded(asker, request, need, key) else need.error
 
-        if call.version >= COORDINATOR_KEYS_FROM:
+        if asker.version >= COORDINATOR_KEYS_FROM:
             add = adding(request, "coordinators")
             return narrowed(request, "coordinator_keys", judged, add)
         error = judged(request.key)
@@ -171,26 +169,26 @@ class FetchedOffsets:
 
     needs: tuple[Need, ...] = (Need(Operation.DESCRIBE, GROUP), Need(Operation.DESCRIBE, TOPIC))
 
-    def check(self, call: Call, request: OffsetFetchRequest) -> Verdict:
+    def check(self, asker: Asker, request: OffsetFetchRequest) -> Verdict:
         """Take out the groups and the topics that the client may not describe."""
         of_group = self.needs[0]
-        if call.version < GROUPS_FROM:
-            if not demanded(call, request, of_group, request.group_id):
+        if asker.version < GROUPS_FROM:
+            if not demanded(asker, request, of_group, request.group_id):
                 whole = refused_whole(OffsetFetchResponse, of_group.error, "topics", request.topics)
-                if call.version > 1:
+                if asker.version > 1:
                     whole.topics = []  # Version 1 has no other place for the error.
                 return Refused(whole)
-            topics, amend = self._seen(call, request)
+            topics, amend = self._seen(asker, request)
             return Narrowed(replace(request, topics=topics), amend)
         amends: list[Amend] = []
         groups: list[OffsetFetchRequestGroup] = []
         bad: list[OffsetFetchResponseGroup] = []
         for group in request.groups:
-            if not demanded(call, request, of_group, group.group_id):
+            if not demanded(asker, request, of_group, group.group_id):
                 refusal = refused(OffsetFetchResponseGroup, group.group_id, of_group.error)
                 bad.append(refusal)
                 continue
-            topics, amend = self._seen(call, group)
+            topics, amend = self._seen(asker, group)
             groups.append(replace(group, topics=topics))
             amends.append(amend)
 
@@ -202,13 +200,13 @@ class FetchedOffsets:
         return Narrowed(replace(request, groups=groups) if groups else None, amend_all)
 
     def _seen(
-        self, call: Call, asked: OffsetFetchRequest | OffsetFetchRequestGroup
+        self, asker: Asker, asked: OffsetFetchRequest | OffsetFetchRequestGroup
     ) -> tuple[Any, Amend]:
         """Return the topics to look up, and a function that amends the offsets of this group."""
-        rights, (_, need) = rights_of(call), self.needs
+        rights, (_, need) = rights_of(asker), self.needs
 
         def is_seen(topic: Any) -> bool:
-            name = by_name_or_id(call, topic)
+            name = by_name_or_id(asker, topic)
             return name is None or rights.may(*need, name)
 
         if asked.topics is None:
@@ -238,15 +236,15 @@ class ProducerId:
         Need(Operation.WRITE, TOPIC),
     )
 
-    def check(self, call: Call, request: InitProducerIdRequest) -> Verdict:
+    def check(self, asker: Asker, request: InitProducerIdRequest) -> Verdict:
         """Refuse the request if the client may not write at all."""
         name = request.transactional_id
         if name is not None:
             need = self.needs[0]
-            is_allowed = demanded(call, request, need, name)
+            is_allowed = demanded(asker, request, need, name)
         else:
             _, need, on_topic = self.needs
-            is_allowed = rights_of(call).may_any(*on_topic) or demanded(call, request, need)
+            is_allowed = rights_of(asker).may_any(*on_topic) or demanded(asker, request, need)
         if is_allowed:
             return None
         return Refused(refused_whole(response_to(request), need.error))
@@ -262,20 +260,20 @@ class AddedPartitions:
         Need(Operation.CLUSTER_ACTION, CLUSTER),
     )
 
-    def check(self, call: Call, request: AddPartitionsToTxnRequest) -> Verdict:
+    def check(self, asker: Asker, request: AddPartitionsToTxnRequest) -> Verdict:
         """Refuse the request if anything in it is not allowed."""
         of_transaction, of_topic, of_brokers = self.needs
-        if call.version >= OF_BROKERS_FROM:
-            if demanded(call, request, of_brokers):
+        if asker.version >= OF_BROKERS_FROM:
+            if demanded(asker, request, of_brokers):
                 return None
             return Refused(AddPartitionsToTxnResponse(error_code=of_brokers.error))
-        if not demanded(call, request, of_transaction, request.v3_and_below_transactional_id):
+        if not demanded(asker, request, of_transaction, request.v3_and_below_transactional_id):
             return Refused(_of_topics(request, {}, of_transaction.error))
         topics = request.v3_and_below_topics
         bad = {
             each.name: of_topic.error
             for each in topics
-            if not demanded(call, request, of_topic, each.name)
+            if not demanded(asker, request, of_topic, each.name)
         }
         if not bad:
             return None
@@ -307,12 +305,12 @@ class CommittedTransactions:
 
     needs: tuple[Need, ...] = (Need(Operation.WRITE, TRANSACTION),)
 
-    def check(self, call: Call, request: Any) -> Verdict:
+    def check(self, asker: Asker, request: Any) -> Verdict:
         """Refuse the request if one of its transactions is not the client's."""
         need = self.needs[0]
         names = [each.transactional_id for each in request.transactions]
         # A group without transactions can be committed by whoever may take it over.
-        if all(demanded(call, request, need, name) for name in names or [request.group]):
+        if all(demanded(asker, request, need, name) for name in names or [request.group]):
             return None
         return Refused(refused_whole(response_to(request), need.error))
 
@@ -329,12 +327,12 @@ class Configs:
         """The operation on topics and groups, and on the cluster for all other resources."""
         return tuple(Need(self.operation, kind) for kind in (TOPIC, GROUP, CLUSTER))
 
-    def check(self, call: Call, request: Any) -> Verdict:
+    def check(self, asker: Asker, request: Any) -> Verdict:
         """Take out the resources whose settings the client may not describe or alter."""
 
         def judged(resource: Any) -> ErrorCode:
             need, name = self._need(resource)
-            return NONE if demanded(call, request, need, name) else need.error
+            return NONE if demanded(asker, request, need, name) else need.error
 
         return narrowed(request, "resources", judged, adding(request, self.results))
 
@@ -357,10 +355,10 @@ class ScramUsers:
 
     needs: tuple[Need, ...] = (Need(Operation.ALTER, CLUSTER),)
 
-    def check(self, call: Call, request: AlterUserScramCredentialsRequest) -> Verdict:
+    def check(self, asker: Asker, request: AlterUserScramCredentialsRequest) -> Verdict:
         """Refuse each user if the client may not alter the cluster."""
         (need,) = self.needs
-        if demanded(call, request, need):
+        if demanded(asker, request, need):
             return None
         names = dict.fromkeys(each.name for each in request.deletions)
         names |= dict.fromkeys(each.name for each in request.upsertions)
@@ -379,10 +377,10 @@ class MovedReplicas:
 
     needs: tuple[Need, ...] = (Need(Operation.ALTER, CLUSTER),)
 
-    def check(self, call: Call, request: AlterReplicaLogDirsRequest) -> Verdict:
+    def check(self, asker: Asker, request: AlterReplicaLogDirsRequest) -> Verdict:
         """Refuse each replica if the client may not alter the cluster."""
         (need,) = self.needs
-        if demanded(call, request, need):
+        if demanded(asker, request, need):
             return None
         results = [
             AlterReplicaLogDirTopicResult(

@@ -8,10 +8,10 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ...protocol.acls import Operation, Resource
-from ...protocol.api import ApiKey
-from ...protocol.errors import MOST_DETAIL
-from ...security.authorizer import Rights
+from ..protocol.acls import Operation, Resource
+from ..protocol.api import ApiKey
+from ..protocol.errors import MOST_DETAIL
+from .authorizer import Rights
 
 SAY_AGAIN_MS: Final = 10_000
 REMEMBERED_MAX: Final = 1_000
