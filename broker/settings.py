@@ -7,7 +7,7 @@ neither is an error or worth a warning.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..runtime.config import check_keys, from_mapping, settings_of
+from ..runtime.config import Setting, check_keys, from_mapping, settings_of
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from ..runtime.spelling import did_you_mean
@@ -18,7 +18,16 @@ from ..security.listener import (
     listener_properties,
     parse_listeners,
 )
-from ..security.sasl.settings import JAAS, REAUTH, ListenerSasl, SaslConfig, read_listeners
+from ..security.sasl.settings import (
+    BETWEEN_BROKERS,
+    ENABLED,
+    JAAS,
+    MECHANISMS,
+    REAUTH,
+    ListenerSasl,
+    SaslConfig,
+    read_listeners,
+)
 from ..security.tls_config import ListenerTlsConfig
 from .admission.limits import ConnectionLimits
 from .config import BrokerConfig, bound_listeners, inter_broker_listener, tls_listeners
@@ -60,10 +69,13 @@ TABLES = (
     ListenerTlsConfig,
 )
 """The tables of a broker's settings, except the defaults of topics."""
+PER_LISTENER = (
+    *settings_of(ListenerTlsConfig),
+    *(row for row in settings_of(SaslConfig) if row.key in (ENABLED, BETWEEN_BROKERS, REAUTH)),
+)
+"""The settings that one listener may have for itself."""
 PER_MECHANISM = (JAAS, REAUTH)
 """Keys that belong to one mechanism of one listener."""
-NOT_PER_LISTENER = ("max.connections", "max.connection.creation.rate")
-"""Keys that Kafka also has for one listener, and that have no effect there."""
 COORDINATOR_PREFIXES = ("group.", "offsets.", "transaction.", "transactional.", "producer.id.")
 """Prefixes of coordinators' keys. Unknown keys with such a prefix pass without a warning."""
 
@@ -96,8 +108,8 @@ def read_settings(properties: Mapping[str, str]) -> Settings:
     for table in TABLES:
         from_mapping(table, properties)
     config = from_mapping(BrokerConfig, properties)
-    sasl_of(config, properties)
     warnings += _check_listener_keys(config, properties)
+    sasl_of(config, properties)
     for name in tls_listeners(config):
         from_mapping(ListenerTlsConfig, listener_properties(properties, name))
     TopicDefaults(config.node_id, properties)
@@ -108,7 +120,7 @@ def _is_elsewhere(key: str) -> bool:
     return (
         key in BROKER_KEYS
         or key in CONTROLLER_KEYS
-        or key.startswith(OF_LISTENER)
+        or _is_of_listener(key)
         or (key.startswith(COORDINATOR_PREFIXES) and key not in KNOWN_UNUSED)
     )
 
@@ -116,21 +128,41 @@ def _is_elsewhere(key: str) -> bool:
 def _check_listener_keys(config: BrokerConfig, properties: Mapping[str, str]) -> list[str]:
     """Return warnings for keys of one listener that have no effect.
 
-    Raise ConfigError if a key is unknown, or names a listener that does not exist.
+    Raise ConfigError for any other key that no listener has; the error suggests the nearest one.
     """
     listeners = [each.name for each in parse_listeners("listeners", config.listeners)]
-    names = dict.fromkeys([*listeners, *config.controller_listener_names])
-    rows = [*settings_of(ListenerTlsConfig), *settings_of(SaslConfig)]
-    known = {row.key: None for row in rows}
+    names = dict.fromkeys(each.lower() for each in (*listeners, *config.controller_listener_names))
+    rests = _keys_of_listener()
+    common = {key for table in TABLES for row in settings_of(table) for key in _keys_of(row)}
     warnings: list[str] = []
-    for key in properties:
-        if not key.startswith(OF_LISTENER):
-            continue
+    for key in filter(_is_of_listener, properties):
         name, _, rest = key.removeprefix(OF_LISTENER).partition(".")
-        if name.upper() not in names:
-            raise ConfigError(key, None, f"there is no listener {name.upper()}")
-        if rest in NOT_PER_LISTENER:
+        is_known = key.startswith(OF_LISTENER) and name in names
+        if is_known and rest in rests:
+            continue
+        if is_known and rest in KNOWN_UNUSED:
+            warnings.append(f"{key} has no effect: {KNOWN_UNUSED[rest]}")
+        elif is_known and rest in common:
             warnings.append(f"{key} has no effect: {rest} is for all listeners together")
-        elif rest not in known and rest.partition(".")[2] not in PER_MECHANISM:
-            raise ConfigError(key, None, f"unknown key{did_you_mean(rest, known)}")
+        else:
+            known = (f"{OF_LISTENER}{each}.{end}" for each in names for end in rests)
+            is_elsewhere = key.startswith(OF_LISTENER) and name not in names
+            why = f"there is no listener {name}" if is_elsewhere else "unknown key"
+            raise ConfigError(key, None, why + did_you_mean(key, known))
     return warnings
+
+
+def _is_of_listener(key: str) -> bool:
+    """True if a key is of one listener, or was perhaps meant to be; Kafka's are in lower case."""
+    return key.lower().startswith(("listener.name", "listeners.name"))
+
+
+def _keys_of_listener() -> dict[str, None]:
+    """Return what may come after `listener.name.<listener>.` in a key."""
+    keys = [key for row in PER_LISTENER for key in _keys_of(row)]
+    keys += [f"{name.lower()}.{key}" for name in MECHANISMS for key in PER_MECHANISM]
+    return dict.fromkeys(keys)
+
+
+def _keys_of(row: Setting) -> tuple[str, ...]:
+    return (row.key, *row.aliases)

@@ -63,6 +63,11 @@ class Doors:
         self._is_closed = False
         self.admitted = self.refused = 0
         """The numbers of connections admitted and refused since the start."""
+        self.proved: dict[str, int] = {}
+        """By listener, the connections on which a TLS handshake or a login succeeded. One that has
+        both counts with its login."""
+        self.proved_again: dict[str, int] = {}
+        """By listener, the logins that succeeded on connections that were logged in."""
         self.unproved: dict[str, int] = {}
         """By listener, the connections on which a TLS handshake or a login failed."""
         self.bound(connections_max=connections_max, per_host_max=per_host_max)
@@ -102,6 +107,11 @@ class Doors:
             self.release(silent)
             silent.cut("it is silent, and its place is needed: as many are connected as can be")
         return None
+
+    def note_proved(self, listener: str, *, is_again: bool = False) -> None:
+        """Count a TLS handshake or a login that succeeded."""
+        counts = self.proved_again if is_again else self.proved
+        counts[listener] = counts.get(listener, 0) + 1
 
     def note_unproved(self, listener: str) -> None:
         """Count a TLS handshake or a login that failed."""

@@ -27,14 +27,31 @@ class ConnectionMetrics:
                 for name, count in sorted(listeners.items())
             ],
         )
-        yield counter(
-            "kafka_server_socket_server_metrics_failed_authentication",
-            "Connections on which a TLS handshake or a login failed, by listener.",
-            [
-                (labels(listener=name, networkProcessor=0), count)
-                for name, count in sorted(doors.unproved.items())
-            ],
-        )
+        for name, doc, counts in (
+            (
+                "failed_authentication",
+                "Connections on which a TLS handshake or a login failed, by listener.",
+                doors.unproved,
+            ),
+            (
+                "successful_authentication",
+                "Connections on which a TLS handshake or a login succeeded, by listener.",
+                doors.proved,
+            ),
+            (
+                "successful_reauthentication",
+                "Logins that succeeded on connections that were logged in, by listener.",
+                doors.proved_again,
+            ),
+        ):
+            yield counter(
+                f"kafka_server_socket_server_metrics_{name}",
+                doc,
+                [
+                    (labels(listener=listener, networkProcessor=0), count)
+                    for listener, count in sorted(counts.items())
+                ],
+            )
         yield counter(
             "minikafka_connections_admitted",
             "Connections that were accepted.",

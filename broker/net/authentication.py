@@ -20,6 +20,7 @@ from ...protocol.codec import (
 from ...protocol.errors import ErrorCode, ProtocolError, RemoteProtocolError
 from ...protocol.schema import shape_of
 from ...protocol.types import Buffer
+from ...security.principal import ANONYMOUS
 from ...security.sasl.server import Answered, ServerLogin, Turn
 from ..admission.logins import LOGIN_MS
 from ..deadlines import Deadline
@@ -110,6 +111,8 @@ class Authentication:
         assert login.principal is not None
         self._end_timer()
         edge.logins.leave(connection)
+        is_again = connection.session.principal is not ANONYMOUS
+        edge.doors.note_proved(connection.listener.name, is_again=is_again)
         connection.session.principal = login.principal
         connection.inbox.reader.max_frame = edge.config.socket_request_max_bytes
         if not login.has_end:

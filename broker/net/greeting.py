@@ -93,6 +93,8 @@ class Greeting(asyncio.Protocol):
         if principal is None:
             self._refuse("no rule of ssl.principal.mapping.rules matches its certificate")
             return
+        if not self._listener.security_protocol.has_sasl:
+            self._greetings.edge.doors.note_proved(self._listener.name)
         connection = self._make()
         connection.session.principal = principal
         transport.set_protocol(connection)

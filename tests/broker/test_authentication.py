@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from minikafka.aio import Admin
 from minikafka.broker.admission.logins import STRANGERS_MAX
+from minikafka.broker.metrics.connections import ConnectionMetrics
 from minikafka.broker.net import authentication
 from minikafka.broker.net.connection import Connection
 from minikafka.broker.peers import RECONNECT
@@ -44,6 +45,7 @@ from minikafka.security.sasl.client import Credentials
 from minikafka.security.sasl.plain import WRONG
 from minikafka.security.sasl.scram import ScramMechanism, credential_of
 
+from ..support.scrape import Scrape
 from .conftest import MakeBroker
 from .edge_support import Client, FakeBroker
 
@@ -289,14 +291,27 @@ class TestReauthentication:
         await closed(client)
         assert bytes(client.transport.sent) == sent
 
+    @pytest.mark.moves(
+        "kafka_server_socket_server_metrics_successful_authentication_total",
+        "kafka_server_socket_server_metrics_successful_reauthentication_total",
+    )
     async def test_a_client_may_log_in_again(
         self, locked: Locked, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("minikafka.security.sasl.server.BETWEEN_LOGINS_MS", 0)
-        client = connect(locked(connections_max_reauth_ms="60000"))
-        for _ in range(3):
+        broker = locked(connections_max_reauth_ms="60000")
+        client = connect(broker)
+        name = "kafka_server_socket_server_metrics_successful_{}authentication_total"
+        for count in (1, 2, 3):
             log_in(client)
             assert client.ask(ListGroupsRequest(), 5).error_code == 0
+            scrape = Scrape([ConnectionMetrics(broker.edge)])
+            assert scrape(name.format(""), listener="LOCKED") == 1
+            if count > 1:
+                assert scrape(name.format("re"), listener="LOCKED") == count - 1
+        log_in(connect(broker))
+        scrape = Scrape([ConnectionMetrics(broker.edge)])
+        assert scrape(name.format(""), listener="LOCKED") == 2
         handshake(client)
         client.send(SaslAuthenticateRequest(auth_bytes=b"\0bob\0pw"), 2)
         await closed(client)

@@ -43,11 +43,31 @@ def read(**settings: str) -> BrokerConfig:
         ({"inter.broker.listener.name": "X"}, "inter.broker.listener.name=X: listener X is not"),
         (
             {"listener.name.outside.ssl.client.auth": "none"},
-            "listener.name.outside.ssl.client.auth: there is no listener OUTSIDE",
+            "listener.name.outside.ssl.client.auth: there is no listener outside",
         ),
         (
             {"listener.name.plaintext.ssl.keystore.pasword": "secret"},
-            "listener.name.plaintext.ssl.keystore.pasword: unknown key; did you mean ssl.keystore",
+            "unknown key; did you mean listener.name.plaintext.ssl.keystore.password?",
+        ),
+        (
+            {"listener.name.plaintex.ssl.client.auth": "none"},
+            "no listener plaintex; did you mean listener.name.plaintext.ssl.client.auth?",
+        ),
+        (
+            {"listener.name.plaintext.plan.sasl.jaas.config": "secret"},
+            "unknown key; did you mean listener.name.plaintext.plain.sasl.jaas.config?",
+        ),
+        (
+            {"listener.name.plaintext.plain.sasl.jaas.confg": "secret"},
+            "unknown key; did you mean listener.name.plaintext.plain.sasl.jaas.config?",
+        ),
+        (
+            {"listener.name.PLAINTEXT.sasl.enabled.mechanisms": "PLAIN"},
+            "did you mean listener.name.plaintext.sasl.enabled.mechanisms?",
+        ),
+        (
+            {"listeners.name.plaintext.ssl.client.auth": "none"},
+            "unknown key; did you mean listener.name.plaintext.ssl.client.auth?",
         ),
         (
             {
@@ -83,6 +103,27 @@ def test_what_cannot_be_is_named_with_key_value_and_reason(
         read_settings({**GIVEN, **settings})
     assert line in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_key_of_one_listener_that_changes_nothing_is_worth_a_warning() -> None:
+    given = {
+        "listener.name.plaintext.ssl.provider": "SunJSSE",
+        "listener.name.plaintext.sasl.server.max.receive.size": "1",
+        "listener.name.plaintext.ssl.client.auth": "none",
+        "listener.name.controller.ssl.client.auth": "none",
+    }
+    warned = read_settings({**GIVEN, **given}).warnings
+    assert [warning.partition(": ")[::2] for warning in warned] == [
+        (
+            "listener.name.plaintext.ssl.provider has no effect",
+            "it configures Java's security classes",
+        ),
+        (
+            "listener.name.plaintext.sasl.server.max.receive.size has no effect",
+            "sasl.server.max.receive.size is for all listeners together",
+        ),
+    ]
 
 
 def test_a_file_of_kafkas_own_is_taken_with_a_warning_for_each_key_without_meaning() -> None:

@@ -111,6 +111,7 @@ async def test_a_client_is_served_as_its_certificate_says(door: Door, name: str 
     (connection,) = connections_of(door.broker.edge)
     assert connection.session.principal.name == (name or "ANONYMOUS")
     assert connection.listener.name == "OUTSIDE"
+    assert door.broker.edge.doors.proved == {"OUTSIDE": 1}
     await leave(writer)
 
 
