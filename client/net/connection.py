@@ -21,6 +21,7 @@ from ...protocol.framing import CONTROL_FRAME_BEGIN, FrameReader
 from ...protocol.messages.api_versions import ApiVersionsResponse
 from ...protocol.primitives import read_uvarint
 from ...protocol.schema import shape_of
+from ...protocol.types import Buffer
 from ...runtime.keepalive import keep_alive
 from ...runtime.runtime import Runtime
 from ...security.client_security import ClientSecurity
@@ -36,7 +37,8 @@ from .errors import (
     RequestTimedOut,
     UnsupportedVersion,
 )
-from .greeting import log_in, negotiate
+from .greeting import begin_session, negotiate
+from .renewal import LOGIN, Renewal
 from .traffic import Traffic
 from .versions import AgreedVersions
 
@@ -113,8 +115,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._end: str | None = None
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self.versions = AgreedVersions(address)
-        self.session_ms = 0
-        """The broker closes the connection after this time, in ms; 0 means never."""
+        self._renewal: Renewal | None = None
         self.is_tls = options.security is not None and options.security.tls is not None
 
     # -- opening and closing
@@ -132,7 +133,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 await _connect(connection, host, port, options)
                 phase = "negotiate"
                 await negotiate(connection, options.connect_timeout_ms)
-                connection.session_ms = await log_in(connection, options, runtime.rng.randbytes)
+                connection._renewal = await begin_session(connection, runtime, options)
         except TimeoutError:
             connection.abort("took too long to open")
             cause = f"no answer within {options.connect_timeout_ms} ms"
@@ -212,48 +213,49 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def send_and_forget(self, message: object, *, version: int | None = None) -> None:
         """Send a request that the peer does not answer (Produce with acks=0)."""
-        self._check_usable()
         key = shape_of(type(message)).api_key
-        self._write(message, self.versions.of(key) if version is None else version)
+        self._check_usable(key)
+        self._write(key, message, self.versions.of(key) if version is None else version)
 
     def _send(
         self, message: object, version: int | None, timeout_ms: int | None, *, raw: bool
     ) -> "asyncio.Future[Any]":
-        self._check_usable()
         key = shape_of(type(message)).api_key
+        self._check_usable(key)
         if version is None:
             version = self.versions.of(key)
         if timeout_ms is None:
             timeout_ms = self._options.request_timeout_ms
         deadline_ms = self._runtime.monotonic_ms() + timeout_ms
-        pending = _Pending(key, version, self._write(message, version), deadline_ms, raw)
+        pending = _Pending(key, version, self._write(key, message, version), deadline_ms, raw)
         pending.sent_ms = deadline_ms - timeout_ms
-        self._pending.append(pending)
+        if self._renewal is None:
+            self._pending.append(pending)
+        else:
+            self._renewal.place(self._pending, pending)
         if self._timer is None or deadline_ms < self._timer_at_ms:
             self._arm(deadline_ms)
         return pending.future
 
-    def _check_usable(self) -> None:
+    def _check_usable(self, key: int) -> None:
         if self._end is not None:
             raise ConnectionLost(f"{self.address}: {self._end}")
-        if len(self._pending) >= self._options.max_in_flight:
+        if len(self._pending) >= self._options.max_in_flight and key not in LOGIN:
             raise ConnectionLost(f"{self.address}: too many requests in flight")
 
-    def _write(self, message: object, version: int) -> int:
-        assert self._transport is not None
+    def _write(self, key: int, message: object, version: int) -> int:
         correlation_id = self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
         parts = codec.frame_request(message, version, correlation_id, self._options.client_id)
         self._lent = False
+        if self._renewal is None or not self._renewal.holds(key, parts):
+            self.transmit(parts)
+        return correlation_id
+
+    def transmit(self, parts: list[Buffer]) -> None:
+        """Write the frame of a request; what uses the connection calls `send` instead."""
         if self._traffic is not None:
             self._traffic.on_sent(sum(map(len, parts)))
-        if len(parts) == 1:
-            self._transport.write(parts[0])
-        elif self.is_tls:
-            for piece in in_records(parts):
-                self._transport.write(piece)
-        else:
-            self._transport.writelines(parts)
-        return correlation_id
+        _write_all(self._transport, parts, self.is_tls)
 
     # -- deadlines: one timer for all requests of the connection
 
@@ -371,6 +373,17 @@ async def _connect(
         ssl_handshake_timeout=options.connect_timeout_ms / 1000,
         ssl_shutdown_timeout=CLOSE_WAIT_S,
     )
+
+
+def _write_all(transport: asyncio.Transport | None, parts: list[Buffer], is_tls: bool) -> None:
+    assert transport is not None
+    if len(parts) == 1:
+        transport.write(parts[0])
+    elif is_tls:
+        for piece in in_records(parts):
+            transport.write(piece)
+    else:
+        transport.writelines(parts)
 
 
 def _attempt(connection: KafkaConnection, phase: str, error: Exception) -> Attempt:

@@ -5,6 +5,7 @@ and SaslAuthenticate (KIP-152). Nothing is retried.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import ErrorCode
@@ -15,8 +16,11 @@ from ...protocol.messages.sasl_authenticate import (
 )
 from ...protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ...protocol.schema import shape_of
+from ...runtime.runtime import Runtime
 from ...runtime.version import VERSION
+from ...security.sasl.client import Credentials
 from ...security.sasl.errors import SaslError
+from .renewal import Renewal
 
 if TYPE_CHECKING:
     from .connection import ConnectionOptions, KafkaConnection
@@ -42,22 +46,37 @@ async def negotiate(connection: "KafkaConnection", timeout_ms: int) -> None:
         version = connection.versions.on_answer(answer, version)
 
 
-async def log_in(
-    connection: "KafkaConnection",
-    options: "ConnectionOptions",
-    random_bytes: Callable[[int], bytes],
-) -> int:
+async def begin_session(
+    connection: "KafkaConnection", runtime: Runtime, options: "ConnectionOptions"
+) -> Renewal | None:
     """Log in with the credentials in the options, if there are any.
 
-    Return the milliseconds until the broker wants another login, 0 for never (KIP-368).
-    Raise SaslError if the broker refuses the mechanism or the password, or if it could not prove
-    itself. The time to connect bounds each request.
+    Return what logs in again if the session has an end, else None. Raise SaslError as `log_in`.
     """
-    credentials = None if options.security is None else options.security.credentials
-    if credentials is None:
-        return 0
-    mechanism, timeout_ms = credentials.mechanism, options.connect_timeout_ms
-    handshake: SaslHandshakeResponse = await connection.request(
+    if options.security is None or options.security.credentials is None:
+        return None
+    login = partial(log_in, connection, options.security.credentials, runtime.rng.randbytes)
+    session_ms = await login(options.connect_timeout_ms)
+    if not session_ms:
+        return None
+    renewal = Renewal(runtime, connection, partial(login, options.request_timeout_ms))
+    renewal.begin(session_ms)
+    return renewal
+
+
+async def log_in(
+    connection: "KafkaConnection",
+    credentials: Credentials,
+    random_bytes: Callable[[int], bytes],
+    timeout_ms: int,
+) -> int:
+    """Log in; return the milliseconds until the broker wants another login, 0 for never (KIP-368).
+
+    `timeout_ms` bounds each request. Raise SaslError if the broker refuses the mechanism or the
+    password, or if it could not prove itself.
+    """
+    mechanism = credentials.mechanism
+    handshake: SaslHandshakeResponse = await connection.send(
         SaslHandshakeRequest(mechanism=mechanism), version=1, timeout_ms=timeout_ms
     )
     if handshake.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
@@ -68,7 +87,7 @@ async def log_in(
     token: bytes | None = end.first()
     session_ms = 0
     while token is not None:
-        answer: SaslAuthenticateResponse = await connection.request(
+        answer: SaslAuthenticateResponse = await connection.send(
             SaslAuthenticateRequest(auth_bytes=token), timeout_ms=timeout_ms
         )
         _check(answer.error_code, answer.error_message)

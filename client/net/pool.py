@@ -18,9 +18,6 @@ from .errors import ClientClosed
 CONTROL: Final = "control"
 PRODUCE: Final = "produce"
 FETCH: Final = "fetch"
-RETIRES_AT: Final = 85
-"""The part of a session, in percent, after which its connection is replaced. Java's clients log in
-again on the connection at that time."""
 
 
 @dataclass(slots=True)
@@ -29,8 +26,6 @@ class _Slot:
     opening: "asyncio.Task[KafkaConnection] | None" = None
     failure_count: int = 0
     rest_until_ms: int = 0
-    retires_at_ms: int | None = None
-    """The time from which on the connection is replaced before the broker closes it."""
 
 
 class Pool:
@@ -50,16 +45,7 @@ class Pool:
         slot = self._slots.get((address, lane))
         if slot is None or slot.connection is None or not slot.connection.is_open:
             return None
-        if slot.retires_at_ms is not None and self._is_over(slot.connection, slot.retires_at_ms):
-            return None
         return slot.connection
-
-    def _is_over(self, connection: KafkaConnection, retires_at_ms: int) -> bool:
-        """Close a connection whose session ends soon, unless it awaits answers."""
-        is_due = self._runtime.monotonic_ms() >= retires_at_ms and not connection.in_flight_count
-        if is_due:
-            connection.abort("its session ends")
-        return is_due
 
     def is_failing(self, address: Address) -> bool:
         """True if the last attempt to connect to this address failed, in any lane."""
@@ -117,15 +103,9 @@ class Pool:
                 slot.rest_until_ms = self._runtime.monotonic_ms() + wait_ms
             slot.failure_count = 0
             slot.connection = connection
-            slot.retires_at_ms = self._retirement_of(connection)
             return connection
         finally:
             slot.opening = None
-
-    def _retirement_of(self, connection: KafkaConnection) -> int | None:
-        if not connection.session_ms:
-            return None
-        return self._runtime.monotonic_ms() + connection.session_ms * RETIRES_AT // 100
 
     def retain(self, addresses: "list[Address]") -> None:
         """Close idle connections to addresses that are not in `addresses`."""

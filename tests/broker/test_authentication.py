@@ -15,12 +15,10 @@ from minikafka.broker.admission.logins import STRANGERS_MAX
 from minikafka.broker.metrics.connections import ConnectionMetrics
 from minikafka.broker.net import authentication
 from minikafka.broker.net.connection import Connection
-from minikafka.broker.peers import RECONNECT
 from minikafka.client.errors import BootstrapError, ConnectError
-from minikafka.client.net.address import Address
 from minikafka.client.net.connection import ConnectionOptions, KafkaConnection
-from minikafka.client.net.errors import LOG_IN
-from minikafka.client.net.pool import CONTROL, Pool
+from minikafka.client.net.errors import LOG_IN, ConnectionLost
+from minikafka.client.net.traffic import Traffic
 from minikafka.protocol.control import records as r
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.alter_user_scram_credentials import (
@@ -37,7 +35,7 @@ from minikafka.protocol.messages.metadata import MetadataRequest
 from minikafka.protocol.messages.produce import ProduceRequest
 from minikafka.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from minikafka.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from minikafka.runtime.runtime import SystemRuntime
+from minikafka.runtime.runtime import Runtime, SystemRuntime
 from minikafka.security.client_security import ClientSecurity
 from minikafka.security.listener import Listener
 from minikafka.security.principal import ANONYMOUS, user
@@ -319,7 +317,7 @@ class TestReauthentication:
         assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
-Open = Callable[[ClientSecurity | None], Awaitable[KafkaConnection]]
+Open = Callable[..., Awaitable[KafkaConnection]]
 
 
 @asynccontextmanager
@@ -330,9 +328,14 @@ async def opening(broker: FakeBroker) -> AsyncIterator[Open]:
     )
     port = server.sockets[0].getsockname()[1]
 
-    async def open_(security: ClientSecurity | None) -> KafkaConnection:
-        options = ConnectionOptions(security=security)
-        return await KafkaConnection.open(SystemRuntime("test"), "127.0.0.1", port, options)
+    async def open_(
+        security: ClientSecurity | None,
+        runtime: Runtime | None = None,
+        traffic: Traffic | None = None,
+    ) -> KafkaConnection:
+        options = ConnectionOptions(security=security, traffic=traffic)
+        runtime = runtime or SystemRuntime("test")
+        return await KafkaConnection.open(runtime, "127.0.0.1", port, options)
 
     yield open_
     broker.edge.doors.close()
@@ -379,33 +382,75 @@ class Later(SystemRuntime):
         return super().monotonic_ms() + self.ahead_ms
 
 
-async def test_our_client_replaces_an_idle_connection_before_its_session_ends(
-    locked: Locked,
-) -> None:
-    async with opening(locked(connections_max_reauth_ms="60000")) as open_:
-        security = ClientSecurity(Credentials("PLAIN", "alice", "pw"))
-        address = Address.parse((await open_(security)).address)
-        runtime = Later("test")
-        pool = Pool(runtime, ConnectionOptions(security=security), RECONNECT)
-        first = await pool.get(address, CONTROL)
-        runtime.ahead_ms = 50_000
-        assert await pool.get(address, CONTROL) is first
-        waiting = first.send(ListGroupsRequest())
-        runtime.ahead_ms = 52_000
-        assert pool.ready(address, CONTROL) is first
-        await waiting
-        second = await pool.get(address, CONTROL)
-        assert second is not first
-        assert not first.is_open
-        assert (await second.request(ListGroupsRequest())).error_code == 0
-        await pool.close()
+class Sent:
+    """Counts the requests that a client sends."""
+
+    count = 0
+
+    def on_opened(self, address: str) -> None: ...
+    def on_closed(self, address: str) -> None: ...
+    def on_sent(self, size: int) -> None:
+        self.count += 1
+
+    def on_answered(self, address: str, size: int, sent_ms: int) -> None: ...
+
+
+class TestNextLogin:
+    """Our client logs in again on the open connection, before the session ends or after."""
+
+    @pytest.fixture(autouse=True)
+    def soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("minikafka.security.sasl.server.BETWEEN_LOGINS_MS", 0)
+
+    async def test_requests_wait_for_it_and_are_answered(self, locked: Locked) -> None:
+        async with opening(locked(connections_max_reauth_ms="60000")) as open_:
+            alice = ClientSecurity(Credentials("PLAIN", "alice", "pw"))
+            runtime, sent = Later("test"), Sent()
+            connection = await open_(alice, runtime, sent)
+            runtime.ahead_ms = 50_000
+            assert (await connection.request(ListGroupsRequest())).error_code == 0
+            assert sent.count == 4
+            for ahead_ms in (52_000, 300_000):
+                before, runtime.ahead_ms = sent.count, ahead_ms
+                asked = [connection.send(ListGroupsRequest()) for _ in range(3)]
+                raw = connection.send_raw(ListGroupsRequest())
+                assert [(await each).error_code for each in asked] == [0, 0, 0]
+                assert len(await raw) > 0
+                assert sent.count == before + 2 + 4
+            assert (await connection.request(ListGroupsRequest())).error_code == 0
+            assert sent.count == before + 2 + 5
+
+    async def test_it_passes_where_no_more_requests_may_be_in_flight(self, locked: Locked) -> None:
+        async with opening(locked(connections_max_reauth_ms="60000")) as open_:
+            runtime = Later("test")
+            alice = ClientSecurity(Credentials("PLAIN", "alice", "pw"))
+            connection = await open_(alice, runtime)
+            asked = [connection.send(ListGroupsRequest()) for _ in range(50)]
+            runtime.ahead_ms = 52_000
+            asked += [connection.send(ListGroupsRequest()) for _ in range(50)]
+            with pytest.raises(ConnectionLost, match="too many requests in flight"):
+                connection.send(ListGroupsRequest())
+            assert (await connection.request(ListGroupsRequest())).error_code == 0
+            assert [each.result().error_code for each in asked] == [0] * 100
+
+    async def test_what_waits_is_told_why_it_is_refused(self, locked: Locked) -> None:
+        broker = TestScram().locked(locked, connections_max_reauth_ms="60000")
+        async with opening(broker) as open_:
+            runtime = Later("test")
+            alice = ClientSecurity(Credentials("SCRAM-SHA-256", "alice", "pw"))
+            connection = await open_(alice, runtime)
+            broker.image.apply(r.RemoveScramCredentialRecord("alice", 1), 102)
+            runtime.ahead_ms = 52_000
+            with pytest.raises(ConnectionLost, match=r"another session failed: .* credentials"):
+                await connection.request(ListGroupsRequest())
+            assert not connection.is_open
 
 
 class TestScram:
     """Users whose passwords the cluster keeps."""
 
-    def locked(self, locked: Locked) -> FakeBroker:
-        broker = locked(sasl_enabled_mechanisms="SCRAM-SHA-256,SCRAM-SHA-512")
+    def locked(self, locked: Locked, **settings: str) -> FakeBroker:
+        broker = locked(sasl_enabled_mechanisms="SCRAM-SHA-256,SCRAM-SHA-512", **settings)
         for mechanism in ScramMechanism:
             salted = mechanism.salted("pw", b"salt of 16 bytes", 4096)
             made = credential_of(mechanism, salted, b"salt of 16 bytes", 4096)

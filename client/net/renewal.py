@@ -1,0 +1,104 @@
+"""Logs in again on an open connection when the session of its login is about to end (KIP-368).
+
+The login begins with the first request after 85 % of the session. Until it is complete, that
+request and later ones are held, because the broker takes nothing else meanwhile; earlier ones are
+answered as always. So an idle connection has no timer, and a broker takes the login also after the
+end of the session.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, TypeVar
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import RemoteProtocolError
+from ...protocol.types import Buffer
+from ...runtime.runtime import Runtime
+from ...security.sasl.errors import SaslError
+from .errors import ClientError
+
+LOGIN: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+"""The requests that a login consists of."""
+RENEWS_AT: Final = 85
+"""The part of a session, in percent, after which the next login is due, as in Java's clients."""
+BETWEEN_LOGINS_MS: Final = 1_100
+"""The least milliseconds between two logins; brokers refuse one within a second of another."""
+
+
+class Waiting(Protocol):
+    """A request whose answer has not arrived."""
+
+    key: int
+
+
+W = TypeVar("W", bound=Waiting)
+
+
+class Connected(Protocol):
+    """The part of a connection that a renewal needs."""
+
+    def transmit(self, parts: list[Buffer]) -> None:
+        """Write a request."""
+
+    def abort(self, why: str) -> None:
+        """Close the connection."""
+
+
+class Renewal:
+    """The end of one connection's session, and the login that is to begin another."""
+
+    __slots__ = ("_awaited", "_connection", "_due_ms", "_held", "_log_in", "_runtime", "_task")
+
+    def __init__(
+        self, runtime: Runtime, connection: Connected, log_in: Callable[[], Awaitable[int]]
+    ) -> None:
+        """`log_in` logs in and returns the milliseconds of the session, 0 for no end."""
+        self._runtime = runtime
+        self._connection = connection
+        self._log_in = log_in
+        self._due_ms: int | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._held: list[list[Buffer]] = []
+        self._awaited = 0
+
+    def begin(self, session_ms: int) -> None:
+        """Note that a session of so many ms has begun; 0 means that it has no end."""
+        self._due_ms = None
+        if session_ms:
+            rest_ms = max(session_ms * RENEWS_AT // 100, BETWEEN_LOGINS_MS)
+            self._due_ms = self._runtime.monotonic_ms() + rest_ms
+
+    def holds(self, key: int, parts: list[Buffer]) -> bool:
+        """Return True if the request of that API must not be sent now; it is sent later."""
+        if key in LOGIN:
+            return False
+        if self._task is None:
+            if self._due_ms is None or self._runtime.monotonic_ms() < self._due_ms:
+                return False
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="log in again")
+        self._held.append(parts)
+        return True
+
+    def place(self, waiting: deque[W], request: W) -> None:
+        """Put a request where its answer will come: a login before all that is held."""
+        if request.key in LOGIN:
+            waiting.insert(len(waiting) - self._awaited, request)
+            return
+        waiting.append(request)
+        if self._task is not None:
+            self._awaited += 1
+
+    async def _run(self) -> None:
+        try:
+            session_ms = await self._log_in()
+        except SaslError as error:
+            self._connection.abort(f"the login for another session failed: {error}")
+            return
+        except (ClientError, RemoteProtocolError):
+            return  # The connection has ended, and with it all that was held.
+        self.begin(session_ms)
+        self._task, self._awaited = None, 0
+        held, self._held = self._held, []
+        for parts in held:
+            self._connection.transmit(parts)
