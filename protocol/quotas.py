@@ -7,6 +7,7 @@ several quotas holds for a client, and what happens above it, is for those who e
 import ipaddress
 import math
 from collections.abc import Iterable, Mapping
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 from .errors import MOST_DETAIL, ApiError, ErrorCode
@@ -24,8 +25,17 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 """
 
 NAME_MAX: Final = 1024
+"""The most characters of a name."""
 _WHOLE_TO: Final = 1e-6
 """A number this near to a whole one is taken for it, as in Kafka."""
+
+
+class Match(IntEnum):
+    """How a description's condition compares the name of a part of an entity."""
+
+    EXACT = 0
+    DEFAULT = 1
+    ANY = 2
 
 
 class QuotaKey(NamedTuple):

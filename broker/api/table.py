@@ -18,6 +18,7 @@ from . import (
     add_partitions_to_txn,
     alter_configs,
     alter_replica_log_dirs,
+    client_quotas,
     client_telemetry,
     commit_group,
     delete_groups,
@@ -43,7 +44,6 @@ from . import (
     list_groups,
     list_offsets,
     list_transactions,
-    no_security,
     offset_commit,
     offset_delete,
     offset_fetch,
@@ -87,9 +87,9 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     ApiKey.DESCRIBE_ACLS: acls.describe_acls,
     ApiKey.CREATE_ACLS: acls.create_acls,
     ApiKey.DELETE_ACLS: acls.delete_acls,
-    # APIs of features that are missing here, which tools call all the same.
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: no_security.describe_client_quotas,
-    ApiKey.ALTER_CLIENT_QUOTAS: no_security.alter_client_quotas,
+    # Client quotas and credentials.
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: client_quotas.describe,
+    ApiKey.ALTER_CLIENT_QUOTAS: client_quotas.alter,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: scram.describe,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: scram.alter,
     # Logins that no listener asks for; the others are handled by `net/authentication.py`.

@@ -21,6 +21,7 @@ from ..metadata.configuration import alter_whole, incremental_alter
 from ..metadata.decision import Cluster, Decision
 from ..metadata.elections import elect_leaders
 from ..metadata.features import update_features
+from ..metadata.quotas import alter_quotas
 from ..metadata.reassignments import alter_reassignments, list_reassignments
 from ..metadata.scram import alter_credentials
 from ..metadata.topics import create_partitions, create_topics, delete_topics
@@ -56,6 +57,7 @@ FORWARDED: dict[int, Decide] = {
     ApiKey.UNREGISTER_BROKER: lambda cluster, request, _: unregister(cluster, request),
     ApiKey.CREATE_ACLS: create_acls,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_credentials,
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda cluster, request, _: alter_quotas(cluster, request),
     ApiKey.DELETE_ACLS: lambda cluster, request, _: delete_acls(cluster, request),
 }
 """The changes that may be forwarded. The third argument gives a topic its id by its name, an ACL

@@ -86,3 +86,33 @@ async def test_changes_are_forwarded_to_the_controller(make_broker: MakeBroker) 
     (response,) = await client.next_responses()
     codes = [each.error_code for each in response.filter_results]
     assert codes == [ErrorCode.REQUEST_TIMED_OUT] * 2
+
+
+async def test_acls_are_answered_as_by_a_kafka_without_an_authorizer(
+    make_broker: MakeBroker,
+) -> None:
+    client = make_broker().connect()
+    entry = AclCreation(
+        resource_type=T,
+        resource_name="t",
+        principal="User:a",
+        host="*",
+        operation=Op.READ,
+        permission_type=Permission.ALLOW,
+    )
+    every = DeleteAclsFilter(
+        resource_type_filter=ANY,
+        resource_name_filter=None,
+        principal_filter=None,
+        host_filter=None,
+        operation=ANY,
+        permission_type=ANY,
+    )
+    for version in (1, 2, 3):
+        found = client.ask(described(), version)
+        assert found.error_code == ErrorCode.SECURITY_DISABLED
+        assert found.error_message.startswith("No Authorizer is configured")
+        created = client.ask(CreateAclsRequest(creations=[entry] * 2), version)
+        assert [each.error_code for each in created.results] == [ErrorCode.SECURITY_DISABLED] * 2
+        deleted = client.ask(DeleteAclsRequest(filters=[every]), version)
+        assert deleted.filter_results[0].error_code == ErrorCode.SECURITY_DISABLED
