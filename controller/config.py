@@ -16,11 +16,13 @@ from ..runtime.config import (
     check_keys,
     config_table,
     from_mapping,
+    part,
     setting,
 )
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from ..runtime.metrics_config import metrics_address, metrics_listener
+from ..security.authorizer_config import AuthorizerConfig
 from ..security.control_settings import control_psk_file, control_security
 from ..security.listener import OF_LISTENER
 from .broker_keys import BROKER_KEYS
@@ -172,6 +174,7 @@ class ControllerConfig:
     metrics_listener: str | None = metrics_listener()
     control_security: str | None = control_security()
     control_psk_file: str | None = control_psk_file()
+    authorizer: AuthorizerConfig = part(AuthorizerConfig)
 
     def check(self) -> None:
         """Raise ConfigError if the settings contradict each other or are malformed."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from ..protocol.control.batches import apply_batch, decode_batches
-from ..protocol.control.image import MetadataImage
+from ..protocol.control.image import Delta, MetadataImage
 from ..protocol.control.records import (
     BrokerChangeRecord,
     ControllerElected,
@@ -66,8 +66,8 @@ class Events:
     """Called each time this controller is no longer active."""
     on_cluster_id: Callable[[str], None]
     """Called once, when the metadata names the cluster."""
-    on_replayed: Callable[[Sequence[MetadataRecord]], None]
-    """Called with records as soon as decisions see them."""
+    on_replayed: Callable[[Sequence[MetadataRecord], Delta], None]
+    """Called with records as soon as decisions see them, and with what they have changed."""
 
 
 @dataclass(slots=True)
@@ -276,11 +276,12 @@ class Controller:
             last = self.quorum.append(decision.records)
             if last != first + len(decision.records) - 1:
                 raise InvariantViolation(f"decided for offset {first}, appended up to {last}")
+            delta = Delta()
             for offset, record in enumerate(decision.records, first):
-                self.cluster.image.apply(record, offset)
+                self.cluster.image.apply(record, offset, delta)
                 self._replayed.append((offset, record))
             self.tally.on_appended(decision.records, last, self.runtime.monotonic_us())
-            self._events.on_replayed(decision.records)
+            self._events.on_replayed(decision.records, delta)
         end_offset = self.quorum.log_end_offset
         if end_offset <= self.quorum.high_watermark:
             future.set_result(decision.answer)

@@ -13,6 +13,7 @@ from typing import Final
 
 from ..client.net.refusals import Refusals
 from ..protocol.control.heartbeat import Datagram
+from ..protocol.control.image import Delta
 from ..protocol.control.messages import Endpoint
 from ..protocol.control.records import MetadataRecord
 from ..protocol.types import uuid_to_text
@@ -25,6 +26,7 @@ from ..security.control_seal import DatagramGuards
 from ..security.sasl.first_users import FirstUser
 from ..storage.directory import LogDirectory
 from .api.answers import Answers
+from .api.authorizing import Authorizing
 from .api.session import Session
 from .api.sessions import Sessions
 from .config import ControllerConfig, listener_of, quorum_of
@@ -41,6 +43,10 @@ from .upkeep import Upkeep
 START_WITHIN_MS: Final = 60_000
 BIND_ATTEMPTS: Final = 10
 """The number of attempts, with port 0, to find a port that is free for TCP and UDP."""
+UNCHECKED: Final = (
+    "there are ACLs, but no authorizer.class.name on this controller: whether a client may ask for"
+    " what a broker forwards is checked by that broker alone"
+)
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +93,10 @@ class ControllerServer:
             on_expired=self.controller.on_lease_expired,
             endpoint_of=self._endpoint_of,
         )
+        self.authorizing: Authorizing | None = None
+        """The authorization of forwarded requests; None if brokers alone check them."""
+        if config.authorizer.class_name is not None:
+            self.authorizing = Authorizing(runtime, config.authorizer)
         self.upkeep = Upkeep(self.controller, config)
         self.handovers = Handovers(self.controller, config.leader_lease_ms)
         self.answers = Answers()
@@ -190,11 +200,18 @@ class ControllerServer:
         return "no controller leads, as far as this one knows"
 
     def _on_active(self) -> None:
+        image = self.controller.cluster.image
+        if self.authorizing is not None:
+            self.authorizing.on_metadata(Delta(is_snapshot=True), image)
+        elif image.acls:
+            log.warning(UNCHECKED)
         self.handovers.on_active()
         self.upkeep.on_active()
         self.liveness.set_timer()
 
-    def _on_replayed(self, records: Sequence[MetadataRecord]) -> None:
+    def _on_replayed(self, records: Sequence[MetadataRecord], delta: Delta) -> None:
+        if self.authorizing is not None:
+            self.authorizing.on_metadata(delta, self.controller.cluster.image)
         self.handovers.on_replayed(records)
         self.upkeep.on_replayed(records)
 

@@ -4,6 +4,7 @@ from typing import Final
 
 from ..runtime.config import config_table, setting
 from ..runtime.errors import ConfigError
+from .principal import principal_of
 
 STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ALIAS: Final = "StandardAuthorizer"
@@ -18,7 +19,7 @@ class AuthorizerConfig:
         None,
         choices=(STANDARD, ALIAS),
         doc="With StandardAuthorizer only what access control entries (ACLs) allow is allowed; "
-        "unset, everybody may do everything.",
+        "unset, everybody may do everything. A controller with it authorizes what brokers forward.",
     )
     super_users: str = setting(
         "super.users",
@@ -40,7 +41,8 @@ class AuthorizerConfig:
     def check(self) -> None:
         """Raise ConfigError if a super user is no principal."""
         for each in self.super_principals:
-            kind, colon, name = each.partition(":")
-            if not (kind and colon and name):
-                why = f"{each!r} is no principal such as User:alice; they are separated by ;"
-                raise ConfigError("super.users", self.super_users, why)
+            try:
+                principal_of(each)
+            except ValueError as error:
+                why = f"{error}; they are separated by ;"
+                raise ConfigError("super.users", self.super_users, why) from None

@@ -18,6 +18,24 @@ class Principal(NamedTuple):
         return f"{self.type}:{self.name}"
 
 
+def principal_of(text: str) -> Principal:
+    """Return the principal of a text `Type:name`. Raise ValueError if it is none."""
+    kind, colon, name = text.partition(":")
+    if not (kind and colon and name):
+        raise ValueError(f"{text!r} is no principal such as User:alice")
+    return Principal(kind, name)
+
+
+class Origin(NamedTuple):
+    """The client that a request comes from, and the way that it came."""
+
+    principal: Principal
+    host: str
+    """The client's address."""
+    listener: str
+    """The name of the listener that it is connected to."""
+
+
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """The principal of a client that has proved nothing, as on a PLAINTEXT listener."""
 

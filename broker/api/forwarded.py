@@ -86,7 +86,7 @@ class Forwarded(CallAnswer):
         body = encode_bytes(self._request, call.version)
         try:
             answer = await call.edge.controller.forward(
-                self._api_key, call.version, body, call.principal
+                self._api_key, call.version, body, call.origin
             )
         except ApiError as error:
             why = error.detail or error.code.doc

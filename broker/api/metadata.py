@@ -112,7 +112,7 @@ def _create(call: Call, request: MetadataRequest, response: MetadataResponse) ->
         else:
             topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if created:
-        edge.auto_creation.create(created)
+        edge.auto_creation.create(created, call.origin)
 
 
 def _may_create(call: Call, name: str) -> bool:

@@ -1,7 +1,8 @@
-"""Creates topics that clients ask for, with one request to the controller for all clients.
+"""Creates topics that clients ask for, with one request to the controller at a time.
 
-Remembers the names that are being created or were refused a moment ago. The controller decides
-whether a topic may be created, and how.
+A request is made for the topics that one client was the first to ask for, and in its name, because
+the controller authorizes it. Remembers the names that are being created or were refused a moment
+ago. The controller decides whether a topic may be created, and how.
 """
 
 import logging
@@ -17,6 +18,7 @@ from ...protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from ...runtime.runtime import Runtime
+from ...security.principal import Origin
 from .controller_channel import ActiveController
 
 log = logging.getLogger(__name__)
@@ -45,12 +47,16 @@ class AutoCreation:
         self._partitions = int(file_settings.get("num.partitions", BROKER_DEFAULT))
         self._replicas = int(file_settings.get("default.replication.factor", BROKER_DEFAULT))
         self._internal = {topic.name: topic for topic in internal}
-        self._wanted: dict[str, None] = {}
+        self._wanted: dict[str, Origin | None] = {}
+        """The names to ask for, each with the client that asked first."""
         self._refused_ms: dict[str, int] = {}
         self._is_asking = False
 
-    def create(self, names: list[str]) -> None:
-        """Have the controller create these topics, except names refused a moment ago."""
+    def create(self, names: list[str], origin: Origin | None = None) -> None:
+        """Have the controller create these topics, except names refused a moment ago.
+
+        Without `origin`, the broker asks for internal topics in its own name; else the client does.
+        """
         now_ms = self._runtime.monotonic_ms()
         if len(self._refused_ms) >= PENDING_MAX // 2:
             self._forget_old()
@@ -62,7 +68,7 @@ class AutoCreation:
             if refused_ms is not None and now_ms - refused_ms < RETRY_MS:
                 continue
             self._refused_ms.pop(name, None)
-            self._wanted[name] = None
+            self._wanted.setdefault(name, origin)
         if self._wanted and not self._is_asking:
             self._is_asking = True
             self._runtime.spawn(self._ask(), "auto-creation")
@@ -70,16 +76,19 @@ class AutoCreation:
     async def _ask(self) -> None:
         try:
             while self._wanted:
-                names, self._wanted = list(self._wanted), {}
-                await self._create(names)
+                origin = next(iter(self._wanted.values()))
+                names = [name for name, whose in self._wanted.items() if whose == origin]
+                for name in names:
+                    del self._wanted[name]
+                await self._create(names, origin)
         finally:
             self._is_asking = False
 
-    async def _create(self, names: list[str]) -> None:
+    async def _create(self, names: list[str], origin: Origin | None) -> None:
         request = CreateTopicsRequest(topics=[self._wanted_as(name) for name in names])
         body = encode_bytes(request, VERSION)
         try:
-            answer = await self._controller.forward(ApiKey.CREATE_TOPICS, VERSION, body)
+            answer = await self._controller.forward(ApiKey.CREATE_TOPICS, VERSION, body, origin)
         except ApiError as error:
             log.warning("topics %s could not be created: %s", ", ".join(names), error)
             self._forget_old()

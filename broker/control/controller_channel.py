@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Protocol, TypeVar, assert_never, cast
 
 from ...client.net.backoff import Backoff
@@ -32,7 +33,7 @@ from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ...runtime.waiting import happens_within
 from ...security.control_keys import ControlKeys
-from ...security.principal import ANONYMOUS, Principal
+from ...security.principal import Origin
 from ..config import BrokerConfig, controller_addresses
 from ..replica.lease import LeaderLease
 from .controller_addresses import ControllerAddresses
@@ -61,9 +62,12 @@ class ActiveController(Protocol):
     """Calls to the active controller; both raise ApiError if none answers in time."""
 
     async def forward(
-        self, api_key: int, api_version: int, body: bytes, principal: Principal = ANONYMOUS
+        self, api_key: int, api_version: int, body: bytes, origin: Origin | None = None
     ) -> bytes:
-        """Have the controller carry out an admin request; return its answer's body."""
+        """Have the controller carry out an admin request; return its answer's body.
+
+        Without `origin`, the client that it comes from, the broker asks in its own name.
+        """
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
         """Reserve a range of producer ids; return the first of them and their number."""
@@ -187,19 +191,19 @@ class ControllerChannel:
             raise
 
     async def forward(
-        self, api_key: int, api_version: int, body: bytes, principal: Principal = ANONYMOUS
+        self, api_key: int, api_version: int, body: bytes, origin: Origin | None = None
     ) -> bytes:
         """Have the controller carry out an admin request; send it again if a connection is lost.
 
-        Every try has the same idempotency key, so that it is carried out only once. Raise ApiError
-        if the controller refuses the request, or if none answers within request.timeout.ms.
+        Without `origin`, the broker asks in its own name. Every try has the same idempotency key,
+        so that it is carried out only once. Raise ApiError if the controller refuses the request,
+        or if none answers within request.timeout.ms.
         """
         deadline_ms = self._runtime.monotonic_ms() + self._config.request_timeout_ms
-        request = ForwardedRequest(
+        request = _asked_by(origin)(
             api_key=api_key,
             api_version=api_version,
             body=body,
-            principal=str(principal),
             deadline_ms=self._config.request_timeout_ms,
             idempotency_key=self._runtime.rng.randbytes(16),
         )
@@ -392,3 +396,11 @@ class ControllerChannel:
                     self._may_stop.set()
                 case _:
                     assert_never(effect)
+
+
+def _asked_by(origin: Origin | None) -> partial[ForwardedRequest]:
+    """Return the maker of requests in the name of this client, or else of the broker itself."""
+    if origin is None:
+        return partial(ForwardedRequest, principal="")
+    principal, host, listener = origin
+    return partial(ForwardedRequest, principal=str(principal), host=host, listener=listener)

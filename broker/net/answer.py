@@ -13,7 +13,7 @@ from ...protocol.control.image import MetadataImage
 from ...protocol.types import Buffer
 from ...security.audit import Denial
 from ...security.authorizer import Rights
-from ...security.principal import Principal
+from ...security.principal import Origin, Principal
 from ..edge import Edge
 
 if TYPE_CHECKING:
@@ -47,6 +47,12 @@ class Call:
     def principal(self) -> Principal:
         """The principal of the client that sent the request."""
         return self.connection.session.principal
+
+    @property
+    def origin(self) -> Origin:
+        """The client, and the way that its request came."""
+        connection = self.connection
+        return Origin(self.principal, connection.host, connection.listener.name)
 
     @property
     def rights(self) -> Rights | None:

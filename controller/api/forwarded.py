@@ -8,6 +8,7 @@ of new topics are computed from the key, so a repeated request recognises the to
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,7 +75,7 @@ async def answer(session: "Session", request: ForwardedRequest) -> ForwardedAnsw
     answers = session.server.answers
     known = answers.get(request.idempotency_key)
     if known is None:
-        deciding = _decide(session.server.controller, request)
+        deciding = _decide(session, request)
         known = session.server.runtime.spawn(deciding, "forwarded request")
         answers.remember(request.idempotency_key, known)
     deadline_ms = max(1, min(request.deadline_ms, DEADLINE_MAX_MS))
@@ -87,8 +88,9 @@ async def answer(session: "Session", request: ForwardedRequest) -> ForwardedAnsw
         return ForwardedAnswer(ErrorCode.REQUEST_TIMED_OUT, detail)
 
 
-async def _decide(controller: "Controller", request: ForwardedRequest) -> ForwardedAnswer:
+async def _decide(session: "Session", request: ForwardedRequest) -> ForwardedAnswer:
     """Decode the request and decide; errors become answers."""
+    controller = session.server.controller
     decide, tell = FORWARDED.get(request.api_key), QUESTIONS.get(request.api_key)
     if decide is None and tell is None:
         detail = f"requests of API {request.api_key} are not forwarded"
@@ -100,19 +102,38 @@ async def _decide(controller: "Controller", request: ForwardedRequest) -> Forwar
         return ForwardedAnswer(ErrorCode.INVALID_REQUEST, f"{name} version {version}: {error}")
     key = request.idempotency_key or controller.runtime.rng.randbytes(16)
 
-    def decision(cluster: Cluster) -> Decision[Any]:
-        assert decide is not None
-        return decide(cluster, asked, lambda topic: topic_id_of(key, topic))
+    def made(cluster: Cluster, allowed: Any) -> Decision[Any]:
+        if decide is None:
+            assert tell is not None
+            return Decision(tell(controller, allowed))
+        return decide(cluster, allowed, lambda topic: topic_id_of(key, topic))
 
+    def decision(cluster: Cluster) -> Decision[Any]:
+        authorizing = session.authorizing
+        if authorizing is None:
+            return made(cluster, asked)
+        return authorizing.decide(request, asked, cluster, partial(made, cluster))
+
+    response: Any
     try:
-        response: Any = tell(controller, asked) if tell else await controller.decide(decision)
+        if decide is None:
+            controller.check_active()
+            response = decision(controller.cluster).answer
+        else:
+            response = await controller.decide(decision)
         if request.api_key == ApiKey.ELECT_LEADERS:
             await wait_until_elected(controller, asked, response)
     except ApiError as error:
         return ForwardedAnswer(error.code, error.detail)
     if decide is not None:
-        log.info("%s asked by %s", name, request.principal)
+        log.info("%s asked by %s", name, _asker(request))
     return ForwardedAnswer(ErrorCode.NONE, body=encode_bytes(response, version))
+
+
+def _asker(request: ForwardedRequest) -> str:
+    if not request.principal:
+        return "a broker itself"
+    return f"{request.principal} at {request.host or '?'} by listener {request.listener or '?'}"
 
 
 def topic_id_of(key: bytes, name: str) -> bytes:

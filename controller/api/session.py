@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...client.net.control import ControlStream
 from ...protocol.control.frames import FRAME_BYTES_MAX, Frame
-from ...protocol.control.messages import ROLE_BROKER, Hello, HelloAnswer, Refused, SealOffer
+from ...protocol.control.messages import (
+    ROLE_BROKER,
+    ROLE_TOOL,
+    Hello,
+    HelloAnswer,
+    Refused,
+    SealOffer,
+)
 from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from . import hello
+from .authorizing import Authorizing
 from .table import APIS, AT_ANY_CONTROLLER, why_not
 
 if TYPE_CHECKING:
@@ -49,6 +57,15 @@ class Session:
         self._tasks: dict[asyncio.Task[None], None] = {}
         loop = asyncio.get_running_loop()
         self._silence = loop.call_later(HELLO_WITHIN_MS / 1000, self._on_silence)
+
+    @property
+    def authorizing(self) -> Authorizing | None:
+        """The authorization of requests that this peer forwards; None if there is none.
+
+        A tool that may speak to controllers holds what nodes hold, and has no principal.
+        """
+        is_tool = self.greeting is not None and self.greeting.role == ROLE_TOOL
+        return None if is_tool else self.server.authorizing
 
     def bind(self, broker_id: int, broker_epoch: int) -> None:
         """Bind the connection to this start of the broker.

@@ -292,10 +292,15 @@ class ForwardedRequest(Request[ForwardedAnswer]):
     body: bytes
     """The Kafka request body, without its header."""
     principal: str
+    """The client, as `Type:name`; empty if the broker asks in its own name."""
     deadline_ms: int
     """Milliseconds left, counted from arrival at the receiver, because two hosts' clocks differ."""
     idempotency_key: bytes = b""
     """A key that all retries of a request share, so that each gets the answer of the first."""
+    host: str = ""
+    """The client's address."""
+    listener: str = ""
+    """The name of the broker's listener that the client is connected to."""
 
 
 @message(16)

@@ -38,7 +38,7 @@ from minikafka.protocol.records.records import NewRecord, build
 from minikafka.runtime.config import from_mapping
 from minikafka.runtime.runtime import Runtime, SystemRuntime
 from minikafka.security.listener import Listener
-from minikafka.security.principal import ANONYMOUS, Principal
+from minikafka.security.principal import Origin
 
 TOPIC = "flights"
 TOPIC_ID = bytes(range(16))
@@ -215,17 +215,17 @@ class FakeController:
 
     def __init__(self) -> None:
         self.requests: list[tuple[int, int, bytes]] = []
-        self.principal: Principal | None = None
+        self.origin: Origin | None = None
         self.answer: bytes | ApiError = ApiError(ErrorCode.NOT_CONTROLLER)
         self.block: tuple[int, int] | ApiError = (5000, 2)
         self.gate = asyncio.Event()
         self.gate.set()
 
     async def forward(
-        self, api_key: int, api_version: int, body: bytes, principal: Principal = ANONYMOUS
+        self, api_key: int, api_version: int, body: bytes, origin: Origin | None = None
     ) -> bytes:
         self.requests.append((api_key, api_version, body))
-        self.principal = principal
+        self.origin = origin
         await self.gate.wait()
         if isinstance(self.answer, ApiError):
             raise self.answer

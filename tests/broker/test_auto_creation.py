@@ -13,7 +13,7 @@ from minikafka.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from minikafka.runtime.runtime import SystemRuntime
-from minikafka.security.principal import ANONYMOUS, Principal
+from minikafka.security.principal import ANONYMOUS, Origin, user
 
 from .edge_support import settle
 
@@ -24,10 +24,12 @@ class Controller:
     def __init__(self) -> None:
         self.is_away = False
         self.asked: list[list[str]] = []
+        self.origins: list[Origin | None] = []
 
     async def forward(
-        self, key: int, version: int, body: bytes, principal: Principal = ANONYMOUS
+        self, key: int, version: int, body: bytes, origin: Origin | None = None
     ) -> bytes:
+        self.origins.append(origin)
         self.asked.append([each.name for each in decode(CreateTopicsRequest, version, body).topics])
         if self.is_away:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
@@ -76,3 +78,15 @@ async def test_what_coordinators_need_is_never_crowded_out(lab: Lab) -> None:
     lab.creation.create(["one more", "inside"])
     await settle()
     assert lab.controller.asked == [["inside"]]
+
+
+async def test_each_topic_is_asked_for_in_the_name_of_the_client_that_wanted_it_first() -> None:
+    lab, alice = Lab(), Origin(user("alice"), "10.0.0.1", "CLIENTS")
+    bob = alice._replace(principal=ANONYMOUS)
+    lab.creation.create(["a", "b"], alice)
+    lab.creation.create(["b", "c"], bob)
+    lab.creation.create(["inside"])
+    lab.creation.create(["d"], alice)
+    await settle()
+    assert lab.controller.asked == [["a", "b", "d"], ["c"], ["inside"]]
+    assert lab.controller.origins == [alice, bob, None]

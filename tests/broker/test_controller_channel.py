@@ -29,6 +29,7 @@ from minikafka.protocol.control.messages import (
 )
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.runtime.runtime import SystemRuntime
+from minikafka.security.principal import Origin, user
 
 from .channel_support import config_with, until
 
@@ -246,7 +247,8 @@ async def test_a_forwarded_request_survives_a_lost_connection_with_one_key(
     channel = make_channel(await controller.listen())
     await channel.wait_until_registered()
     controller.answers[ForwardedRequest] = lambda _: None
-    task = asyncio.ensure_future(channel.forward(19, 7, b"body"))
+    alice = Origin(user("alice"), "10.0.0.7", "CLIENTS")
+    task = asyncio.ensure_future(channel.forward(19, 7, b"body", alice))
     await until(lambda: controller.count(ForwardedRequest) == 1)
     controller.answers[ForwardedRequest] = lambda _: ForwardedAnswer(0, body=b"answer")
     controller.cut()
@@ -254,6 +256,8 @@ async def test_a_forwarded_request_survives_a_lost_connection_with_one_key(
     first, *_, last = (r for r in controller.requests if isinstance(r, ForwardedRequest))
     assert first.idempotency_key == last.idempotency_key
     assert last.deadline_ms <= first.deadline_ms
+    told = {(each.principal, each.host, each.listener) for each in (first, last)}
+    assert told == {("User:alice", "10.0.0.7", "CLIENTS")}
 
 
 async def test_what_the_controller_refuses_is_the_callers_error(

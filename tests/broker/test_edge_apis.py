@@ -60,7 +60,7 @@ from minikafka.protocol.messages.produce import (
     TopicProduceData,
 )
 from minikafka.protocol.records.record_checks import RecordError
-from minikafka.security.principal import ANONYMOUS, user
+from minikafka.security.principal import ANONYMOUS, Origin, user
 
 from .conftest import MakeBroker
 from .edge_support import EPOCH, TOPIC, TOPIC_ID, FakeBroker, FakePartition, batch, settle
@@ -720,7 +720,7 @@ async def test_without_a_controller_each_resource_gets_the_error(make_broker: Ma
         assert result.error_message == "no controller"
 
 
-async def test_a_forwarded_request_names_the_principal_of_its_client(
+async def test_a_forwarded_request_names_its_client_and_the_way_it_came(
     make_broker: MakeBroker,
 ) -> None:
     broker = make_broker()
@@ -728,12 +728,13 @@ async def test_a_forwarded_request_names_the_principal_of_its_client(
     request = CreateTopicsRequest(topics=[CreatableTopic(name="t")])
     client.send(request, 7)
     await settle()
-    assert broker.controller.principal == ANONYMOUS
+    listener, host = client.connection.listener.name, client.connection.host
+    assert broker.controller.origin == Origin(ANONYMOUS, host, listener)
     client.responses()
     client.connection.session.principal = user("alice")
     client.send(request, 7)
     await settle()
-    assert broker.controller.principal == user("alice")
+    assert broker.controller.origin == Origin(user("alice"), host, listener)
     client.responses()
 
 

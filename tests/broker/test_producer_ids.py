@@ -8,7 +8,7 @@ from minikafka.broker.coordinator import producer_ids
 from minikafka.broker.coordinator.producer_ids import ProducerIds
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.runtime.runtime import SystemRuntime
-from minikafka.security.principal import ANONYMOUS, Principal
+from minikafka.security.principal import Origin
 
 from .edge_support import settle
 
@@ -31,7 +31,7 @@ class FakeController:
         return first, 3
 
     async def forward(
-        self, api_key: int, api_version: int, body: bytes, principal: Principal = ANONYMOUS
+        self, api_key: int, api_version: int, body: bytes, origin: Origin | None = None
     ) -> bytes:
         raise NotImplementedError
 

@@ -66,7 +66,7 @@ class Node:
             on_active=lambda: None,
             on_inactive=lambda: None,
             on_cluster_id=lambda cluster_id: None,
-            on_replayed=lambda records: None,
+            on_replayed=lambda records, delta: None,
         )
         self.controller = Controller(self.runtime, self.quorum, self.config, CLUSTER_ID, events)
         await self.controller.start()

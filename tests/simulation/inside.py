@@ -10,6 +10,7 @@ from minikafka.broker.partitions import Partitions
 from minikafka.broker.replica.follower import FollowerReplica
 from minikafka.broker.replica.leader import LeaderReplica
 from minikafka.broker.server import Broker
+from minikafka.controller.api.authorizing import Authorizing
 from minikafka.controller.driver import Controller
 from minikafka.controller.quorum.effects import Answer
 from minikafka.controller.quorum.log_facts import LogEnd
@@ -55,6 +56,7 @@ def watched() -> Iterator[None]:
         watching(Partitions, "partitions"),
         watching(Broker, "broker"),
         watching(Controller, "controller"),
+        watching(Authorizing, "authorizing"),
         watching(RaftQuorum, "quorum"),
         _votes_noted(),
         _grants_noted(),
@@ -197,12 +199,14 @@ def image_of_broker(process: Process) -> MetadataImage | None:
 
 
 def forgets_acls(process: Process) -> bool:
-    """True if a broker's authorizer decides otherwise than by the entries in its metadata."""
-    broker = process.broker
-    authorizer = None if broker is None else broker.parts.edge.authorizer
-    if broker is None or authorizer is None:
+    """True if a broker or active controller decides by other entries than are in its metadata."""
+    broker, controller, authorizer = process.broker, process.controller, None
+    if broker is not None:
+        image, authorizer = broker.parts.follower.image, broker.parts.edge.authorizer
+    elif controller is not None and controller.is_active and process.authorizing is not None:
+        image, authorizer = controller.cluster.image, process.authorizing.authorizer
+    if authorizer is None:
         return False
-    image = broker.parts.follower.image
     due = Authorizer(from_mapping(AuthorizerConfig, {"allow.everyone.if.no.acl.found": "true"}))
     due.on_metadata(Delta(is_snapshot=True), image)
     names = dict.fromkeys(acl.resource_name for acl in image.acls.values())

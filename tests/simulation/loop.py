@@ -51,6 +51,7 @@ class Process:
         self.partitions: Any = None
         self.broker: Any = None
         self.controller: Any = None
+        self.authorizing: Any = None
         self.quorum: Any = None
         self.votes: list[Any] = []
         self.grants: list[Any] = []

@@ -19,6 +19,7 @@ DRIFT_MOST = 0.024
 allow."""
 GROUP_MOST = 8
 """The most members of a group in runs that check that more are refused."""
+AUTHORIZED = {"authorizer.class.name": ALIAS, "allow.everyone.if.no.acl.found": "true"}
 
 
 def vary(shape: Shape, rng: random.Random) -> Shape:
@@ -56,24 +57,24 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
         }
     later_operations = ["throttle"] if rng.random() < 0.3 else []
     sealed = rng.random() < 0.4
+    controller = dict(shape.controller)
     if sealed:
         later += [fault for fault in SEALED_FAULTS if rng.random() < 0.6]
         broker |= SEALED
+        controller |= SEALED
     moves = directories > 1 and rng.random() < 0.7
     later_operations += ["move-replica"] * 2 if moves else []
     if rng.random() < 0.3:
         later_operations.append("change-credential")
     if rng.random() < 0.3:
         # Nobody is a super user, and nothing that the workload uses is ever covered by an entry.
-        broker |= {
-            "authorizer.class.name": ALIAS,
-            "allow.everyone.if.no.acl.found": "true",
-        }
+        broker |= AUTHORIZED
+        controller |= AUTHORIZED
         later_operations.append("change-acls")
     return replace(
         shape,
         broker=broker,
-        controller={**shape.controller, **SEALED} if sealed else shape.controller,
+        controller=controller,
         sealed=sealed,
         compacts=compacts,
         racks=racks,
