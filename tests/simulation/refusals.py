@@ -246,7 +246,11 @@ class Refused:
         return found
 
     async def leader(self) -> tuple[int, int, bytes]:
-        """Return the leader of the topic's partition, its epoch, and the topic's id."""
+        """Return the leader of the topic's partition, its epoch, and the topic's id.
+
+        The leader itself must know of the topic: if it began again a moment ago and hears no
+        controller, it does not, and others name it all the same.
+        """
         topics = [MetadataRequestTopic(name=TOPIC)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -255,6 +259,9 @@ class Refused:
         if topic.error_code or topic.partitions[0].leader_id < 0:
             raise Unsaid("no leader")
         partition = topic.partitions[0]
+        answer = await self.due(partition.leader_id, request, (ErrorCode.NONE, unknown))
+        if answer.topics[0].error_code:
+            raise Unsaid("the leader does not know yet")
         return partition.leader_id, partition.leader_epoch, topic.topic_id
 
 
