@@ -26,12 +26,20 @@ from ..security.tls import ClientTls
 from ..security.tls_config import TlsConfig
 from ..storage.directory import LogDirectory
 from .admission.doors import Doors, share_descriptors
-from .admission.limits import ConnectionLimits
+from .admission.entrance import Entrance
+from .admission.limits import Bounds, ConnectionLimits, bounds_of
 from .admission.load import Caps, Load
 from .admission.logins import Logins
+from .admission.rates import Rates
 from .api.fetch_sessions import FetchSessions
 from .api.table import make_apis
-from .config import BrokerConfig, inter_broker_listener, tls_listeners
+from .config import (
+    BrokerConfig,
+    inter_broker_listener,
+    names_of_listeners,
+    protected_listener,
+    tls_listeners,
+)
 from .control.auto_creation import AutoCreation
 from .control.controller_channel import (
     ActiveController,
@@ -343,6 +351,7 @@ def make_edge(around: Surroundings) -> Edge:
     ground = around.ground
     runtime, (config, settings, _), deadlines = ground.runtime, ground.settings, ground.deadlines
     limits = from_mapping(ConnectionLimits, settings)
+    bounds = bounds_of(settings, names_of_listeners(config))
     group_config = from_mapping(GroupConfig, settings)
     groups = Groups(runtime, around.partitions, deadlines, group_config)
     producer_ids = ProducerIds(runtime, around.controller)
@@ -357,7 +366,8 @@ def make_edge(around: Surroundings) -> Edge:
         topic_defaults=ground.defaults,
         replica_selector=from_mapping(ReplicaSelectorConfig, settings),
         limits=limits,
-        doors=_make_doors(ground, limits),
+        doors=_make_doors(ground, bounds),
+        entrance=_make_entrance(ground, bounds),
         load=_make_load(ground, limits),
         refusals=Refusals(),
         authorizer=_make_authorizer(ground),
@@ -413,13 +423,17 @@ def _make_transactions(around: Surroundings, producer_ids: ProducerIds) -> Trans
     )
 
 
-def _make_doors(ground: Ground, limits: ConnectionLimits) -> Doors:
-    directories = len(ground.settings.config.log_dirs)
-    return Doors(
-        share_descriptors(ground.runtime.descriptor_limit(), directories).connections,
-        connections_max=limits.max_connections,
-        per_host_max=limits.max_connections_per_ip,
-    )
+def _make_doors(ground: Ground, bounds: Bounds) -> Doors:
+    config = ground.settings.config
+    budget = share_descriptors(ground.runtime.descriptor_limit(), len(config.log_dirs))
+    return Doors(budget.connections, bounds, protected_listener(config))
+
+
+def _make_entrance(ground: Ground, bounds: Bounds) -> Entrance:
+    rates = Rates(protected_listener(ground.settings.config))
+    entrance = Entrance(rates, ground.runtime.monotonic_ms, ground.deadlines.after)
+    entrance.bound(bounds)
+    return entrance
 
 
 def _make_load(ground: Ground, limits: ConnectionLimits) -> Load:

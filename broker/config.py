@@ -371,6 +371,19 @@ def inter_broker_listener(config: BrokerConfig) -> str:
     return inter_broker_name(name, protocol, advertised_listeners(config))
 
 
+def names_of_listeners(config: BrokerConfig) -> tuple[str, ...]:
+    """Return the names of the listeners that the broker opens."""
+    return tuple(each.name for each in bound_listeners(config))
+
+
+def protected_listener(config: BrokerConfig) -> str | None:
+    """Return the name of the listener between brokers, for which what all share is not the bound.
+
+    It is None if that is the only listener, because clients come by it too.
+    """
+    return inter_broker_listener(config) if len(bound_listeners(config)) > 1 else None
+
+
 def tls_listeners(config: BrokerConfig) -> tuple[str, ...]:
     """Return the names of the listeners with TLS."""
     return tuple(

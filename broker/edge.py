@@ -12,6 +12,7 @@ from ..runtime.runtime import Runtime
 from ..security.audit import Audit
 from ..security.authorizer import Authorizer
 from .admission.doors import Doors
+from .admission.entrance import Entrance
 from .admission.limits import ConnectionLimits
 from .admission.load import Load
 from .admission.logins import Logins
@@ -47,6 +48,8 @@ class Edge:
 
     doors: Doors
     """The open connections."""
+    entrance: Entrance
+    """The new connections that wait because they came too fast."""
     load: Load
     """The accounts and limits of the memory that the connections hold."""
     refusals: Refusals

@@ -8,6 +8,9 @@ import logging
 from dataclasses import dataclass
 
 from ..protocol.control.image import Delta, MetadataImage
+from .admission.limits import bounds_of
+from .admission.rates import rates_of_hosts
+from .config import names_of_listeners
 from .edge import Edge
 from .partitions import Partitions
 from .peers import Peers
@@ -39,6 +42,8 @@ class Publishing:
         if delta.touches_broker_settings:
             bound_connections(self.edge, image)
             self.compaction.on_settings()
+        if delta.touches_quotas:
+            self.edge.entrance.bound_hosts(*rates_of_hosts(image.quotas))
         if delta.touches_subscriptions and self.edge.telemetry is not None:
             for why in self.edge.telemetry.on_configs(image.configs):
                 log.warning("a subscription to clients' metrics is left out: %s", why)
@@ -46,8 +51,7 @@ class Publishing:
 
 def bound_connections(edge: Edge, image: MetadataImage) -> None:
     """Apply the limits on connections that the metadata now has for this broker."""
-    value_of = edge.topic_defaults.broker_value
-    edge.doors.bound(
-        connections_max=value_of(image, "max.connections"),
-        per_host_max=value_of(image, "max.connections.per.ip"),
-    )
+    properties = edge.topic_defaults.properties_of(image)
+    bounds = bounds_of(properties, names_of_listeners(edge.config))
+    edge.doors.bound(bounds)
+    edge.entrance.bound(bounds)

@@ -19,6 +19,7 @@ from ..storage.directory import LogDirectory
 from .admission.doors import share_descriptors
 from .assembly import Alarms, Ground, assemble
 from .control.metadata_position import MetadataLost
+from .net.arrival import Arriving
 from .net.connection import Connection
 from .net.greeting import Greetings
 from .net.listeners import Listeners
@@ -96,9 +97,12 @@ class Broker:
         def make() -> Connection:
             return Connection(parts.edge, listener, parts.apis, parts.told_of.times)
 
-        if listener.security_protocol.has_tls:
-            return self._greetings.greet(listener, make)
-        return make()
+        def serve() -> asyncio.BaseProtocol:
+            has_tls = listener.security_protocol.has_tls
+            return self._greetings.greet(listener, make) if has_tls else make()
+
+        is_wide = parts.edge.entrance.is_wide
+        return serve() if is_wide else Arriving(parts.edge, listener, serve)
 
     def ready(self) -> Mapping[str, object]:
         """Return the node id, the bound listeners and, if metrics are served, their address."""
@@ -118,6 +122,7 @@ class Broker:
             log.warning("the controller did not let us go within %d ms", within_ms)
         await self._listeners.close()
         self._greetings.close()
+        parts.edge.entrance.close()
         parts.edge.doors.close()
         await self._end_work(keep_channel=True)
         await parts.position.save()
@@ -207,6 +212,7 @@ class Broker:
             await each.close()
         if not keep_channel:
             self._greetings.close()
+            edge.entrance.close()
             edge.doors.close()
             await parts.channel.close()
             parts.deadlines.close()

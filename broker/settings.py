@@ -29,8 +29,14 @@ from ..security.sasl.settings import (
     read_listeners,
 )
 from ..security.tls_config import ListenerTlsConfig
-from .admission.limits import ConnectionLimits
-from .config import BrokerConfig, bound_listeners, inter_broker_listener, tls_listeners
+from .admission.limits import OF_ONE_LISTENER, ConnectionLimits, bounds_of
+from .config import (
+    BrokerConfig,
+    bound_listeners,
+    inter_broker_listener,
+    names_of_listeners,
+    tls_listeners,
+)
 from .control.metadata_position import MetadataConfig
 from .coordinator.group.config import GroupConfig
 from .coordinator.transaction.config import TransactionConfig
@@ -72,6 +78,7 @@ TABLES = (
 PER_LISTENER = (
     *settings_of(ListenerTlsConfig),
     *(row for row in settings_of(SaslConfig) if row.key in (ENABLED, BETWEEN_BROKERS, REAUTH)),
+    *OF_ONE_LISTENER,
 )
 """The settings that one listener may have for itself."""
 PER_MECHANISM = (JAAS, REAUTH)
@@ -112,6 +119,7 @@ def read_settings(properties: Mapping[str, str]) -> Settings:
     sasl_of(config, properties)
     for name in tls_listeners(config):
         from_mapping(ListenerTlsConfig, listener_properties(properties, name))
+    bounds_of(properties, names_of_listeners(config))
     TopicDefaults(config.node_id, properties)
     return Settings(config, dict(properties), warnings)
 

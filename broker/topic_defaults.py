@@ -7,7 +7,7 @@ A later source overrides an earlier one. The numbers are Kafka's types of config
 Owns this order and the table of synonyms. It does not apply settings to open logs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -17,8 +17,10 @@ from ..protocol.messages.describe_configs import ConfigSource
 from ..runtime.config import Setting, from_mapping, settings_of
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import DYNAMIC_UNUSED
+from ..runtime.spelling import did_you_mean
+from ..security.listener import OF_LISTENER
 from ..storage.topic_config import TopicConfig
-from .admission.limits import ConnectionLimits
+from .admission.limits import OF_ONE_LISTENER, PER_IP_OVERRIDES, ConnectionLimits
 from .config import BrokerConfig
 from .coordinator.transaction.config import TransactionConfig
 from .upkeep.compaction import CompactionConfig
@@ -73,6 +75,8 @@ DYNAMIC_ROWS: dict[str, Setting] = {
     if row.dynamic
 }
 """The other keys of the broker that can be changed at run time."""
+LISTENER_ROWS: dict[str, Setting] = {row.key: row for row in OF_ONE_LISTENER}
+"""The settings of these that one listener may have for itself."""
 
 
 class Layer(NamedTuple):
@@ -121,11 +125,15 @@ class TopicDefaults:
 
     def table_of(self, image: MetadataImage, table: type[C]) -> C:
         """Return a table of the broker's own keys with their present values, also dynamic ones."""
+        return from_mapping(table, self.properties_of(image))
+
+    def properties_of(self, image: MetadataImage) -> dict[str, str]:
+        """Return the broker's own keys with their present values, also dynamic ones."""
         merged = dict(self._settings)
         for name in ("", self._node):
             dynamic = image.configs.get((BROKER, name), {})
-            merged |= {key: value for key, value in dynamic.items() if key in DYNAMIC_ROWS}
-        return from_mapping(table, merged)
+            merged |= {key: value for key, value in dynamic.items() if _row_of(key) is not None}
+        return merged
 
     def layers(self, image: MetadataImage, topic: str | None, key: str) -> Iterator[Layer]:
         """Yield every source that sets a topic key, the one that takes effect first."""
@@ -170,16 +178,22 @@ class TopicDefaults:
             yield Layer(ConfigSource.DEFAULT_CONFIG, key, row.format(default))
 
 
-def check_dynamic(key: str, value: str | None) -> None:
+def check_dynamic(key: str, value: str | None, listeners: Iterable[str] = ()) -> None:
     """Raise ConfigError if a key of the broker cannot be set to `value` at run time.
 
     If `value` is None, the key is unset. Keys that Kafka can change at run time and that have no
-    effect here are accepted, within Kafka's bounds.
+    effect here are accepted, within Kafka's bounds. A key of one listener must name one of
+    `listeners`.
     """
-    own = DYNAMIC_ROWS.get(key) or DYNAMIC_UNUSED.get(key)
+    own = _row_of(key) or DYNAMIC_UNUSED.get(key)
     if own is not None:
+        keys = [key_of_listener(name, each) for name in listeners for each in LISTENER_ROWS]
+        if key.startswith(OF_LISTENER) and key not in keys:
+            raise ConfigError(key, value, f"there is no such listener{did_you_mean(key, keys)}")
         if value is not None:
             own.parse(value, key)
+            if key == PER_IP_OVERRIDES:
+                from_mapping(ConnectionLimits, {key: value})
         return
     topic_key = BROKER_KEYS.get(key)
     if topic_key is None:
@@ -187,6 +201,19 @@ def check_dynamic(key: str, value: str | None) -> None:
     if value is not None:
         row = ROWS[topic_key]
         replace(row, aliases={key: SYNONYMS[topic_key][key]}).parse(value, key)
+
+
+def key_of_listener(listener: str, key: str) -> str:
+    """Return the key by which one listener has a setting for itself."""
+    return f"{OF_LISTENER}{listener.lower()}.{key}"
+
+
+def _row_of(key: str) -> Setting | None:
+    """Return the setting of a key that is dynamic, also if it is one listener's; else None."""
+    if key.startswith(OF_LISTENER):
+        row = LISTENER_ROWS.get(key.removeprefix(OF_LISTENER).partition(".")[2])
+        return None if row is None else replace(row, key=key)
+    return DYNAMIC_ROWS.get(key)
 
 
 def _synonym(row: Setting, settings: Mapping[str, str]) -> str | None:

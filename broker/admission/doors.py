@@ -1,19 +1,26 @@
-"""Admits connections, up to a number in all and per address, and closes silent ones for new ones.
+"""Admits connections, so many in all, per listener and per address, and closes silent ones for new.
 
 Owns the list of open connections. If all places are taken, a new connection replaces one whose peer
 has sent no request so far, or none for long; if there is none, the new one is refused. So peers
 that connect and stay silent cannot keep others out, such as a follower that connects again.
+
+A listener that is protected, because brokers use it among themselves, is bound by its own number
+alone: where all places are taken, its connections replace those of other listeners, the one that
+was used the longest ago first. The same are closed when a number falls.
 """
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
+from ...security.listener import Listener
 from ...storage.files import DEFAULT_MAX_OPEN
+from .limits import Bounds
 
 KEPT_MAX: Final = 256
 """The most descriptors reserved for checkpoints, flushes, other brokers and scrapes."""
 LOOKED_AT: Final = 64
-"""The most open connections, the longest inactive first, that are checked for a silent one when all
-places are taken.
+"""The most open connections of a listener, the longest inactive first, that are checked for a
+silent one when all places are taken.
 """
 
 
@@ -40,6 +47,11 @@ class Guest(Protocol):
 
     host: str
     """The address of the peer, without the port."""
+    listener: Listener
+    wall_ms: int
+    """The wall time at which bytes came the last time; 0 if none came."""
+    is_replica: bool
+    """True if a follower fetches over the connection."""
 
     @property
     def is_silent(self) -> bool:
@@ -53,12 +65,16 @@ class Guest(Protocol):
 
 
 class Doors:
-    """The open connections, in the order in which they came or were last found active."""
+    """The open connections by listener, in the order in which they came or were found active."""
 
-    def __init__(self, places: int, *, connections_max: int, per_host_max: int) -> None:
-        """`places` is the number of connections for which the process has descriptors."""
+    def __init__(self, places: int, bounds: Bounds, protected: str | None = None) -> None:
+        """`places` is the number of connections for which the process has descriptors.
+
+        `protected` is the name of the listener that only its own number bounds.
+        """
         self._places = places
-        self.connections: dict[Guest, None] = {}
+        self._protected = protected
+        self._rooms: dict[str, dict[Guest, None]] = {}
         self._hosts: dict[str, int] = {}
         self._is_closed = False
         self.admitted = self.refused = 0
@@ -70,17 +86,27 @@ class Doors:
         """By listener, the logins that succeeded on connections that were logged in."""
         self.unproved: dict[str, int] = {}
         """By listener, the connections on which a TLS handshake or a login failed."""
-        self.bound(connections_max=connections_max, per_host_max=per_host_max)
+        self._bounds = bounds
 
-    def bound(self, *, connections_max: int, per_host_max: int) -> None:
-        """Set the limits for new connections; open ones stay."""
-        self.connections_max = min(connections_max, self._places)
-        self.per_host_max = per_host_max
+    @property
+    def connections(self) -> list[Guest]:
+        """The open connections, listener by listener."""
+        return [guest for room in self._rooms.values() for guest in room]
+
+    def bound(self, bounds: Bounds) -> None:
+        """Set the numbers of connections; of more, those used the longest ago are closed.
+
+        The numbers per address hold for new connections, and open ones stay.
+        """
+        self._bounds = bounds
+        for name, room in self._rooms.items():
+            self._cut_idlest([room], len(room) - self._most_at(name))
+        self._cut_idlest(self._shared_rooms(), self._count() - self._most())
 
     def close(self) -> None:
         """Close every connection, and admit no more, even if the system has accepted them."""
         self._is_closed = True
-        for guest in list(self.connections):
+        for guest in self.connections:
             guest.close()
 
     def admit(self, guest: Guest) -> str | None:
@@ -88,25 +114,18 @@ class Doors:
         refused = self._find_place(guest)
         if refused is None:
             self.admitted += 1
-            self.connections[guest] = None
+            self._rooms.setdefault(guest.listener.name, {})[guest] = None
             self._hosts[guest.host] = self._hosts.get(guest.host, 0) + 1
         else:
             self.refused += 1
         return refused
 
-    def _find_place(self, guest: Guest) -> str | None:
-        if self._is_closed:
-            return "the broker stops"
-        from_there = self._hosts.get(guest.host, 0)
-        if from_there >= self.per_host_max:
-            return f"{from_there} connections from its address: max.connections.per.ip"
-        if len(self.connections) >= self.connections_max:
-            silent = self._find_silent()
-            if silent is None:
-                return f"{len(self.connections)} clients are connected: there is no place left"
-            self.release(silent)
-            silent.cut("it is silent, and its place is needed: as many are connected as can be")
-        return None
+    def crowd_from(self, host: str) -> str | None:
+        """Return why no more are admitted from an address, or None if they are."""
+        from_there = self._hosts.get(host, 0)
+        if from_there < self._bounds.of_host(host):
+            return None
+        return f"{from_there} connections from its address: max.connections.per.ip"
 
     def note_proved(self, listener: str, *, is_again: bool = False) -> None:
         """Count a TLS handshake or a login that succeeded."""
@@ -119,24 +138,74 @@ class Doors:
 
     def release(self, guest: Guest) -> None:
         """Give back the place of a connection that is closed."""
-        if guest not in self.connections:
+        room = self._rooms.get(guest.listener.name, {})
+        if guest not in room:
             return
-        del self.connections[guest]
+        del room[guest]
         left = self._hosts[guest.host] - 1
         if left:
             self._hosts[guest.host] = left
         else:
             del self._hosts[guest.host]
 
-    def _find_silent(self) -> Guest | None:
-        """Return a silent connection among the first LOOKED_AT, or None.
+    def _find_place(self, guest: Guest) -> str | None:
+        if self._is_closed:
+            return "the broker stops"
+        crowd = self.crowd_from(guest.host)
+        if crowd is not None:
+            return crowd
+        name = guest.listener.name
+        room = self._rooms.get(name, {})
+        if len(room) >= self._most_at(name) and not self._cut_silent([room]):
+            return f"{len(room)} clients are connected to {name}: there is no place left"
+        if self._count() >= self._most():
+            if name == self._protected:
+                self._cut_idlest(self._shared_rooms(), 1)
+            elif not self._cut_silent(self._shared_rooms()):
+                return f"{self._count()} clients are connected: there is no place left"
+        return None
+
+    def _count(self) -> int:
+        return sum(map(len, self._rooms.values()))
+
+    def _most(self) -> int:
+        return min(self._bounds.connections, self._places)
+
+    def _most_at(self, listener: str) -> int:
+        return min(self._bounds.listeners.get(listener, self._places), self._places)
+
+    def _shared_rooms(self) -> list[dict[Guest, None]]:
+        """Return the connections that the number for the whole broker bounds, by listener."""
+        return [room for name, room in self._rooms.items() if name != self._protected]
+
+    def _cut_silent(self, rooms: Sequence[dict[Guest, None]]) -> bool:
+        """Close a silent connection among the first LOOKED_AT of each room; True if there was one.
 
         Move active ones to the end.
         """
-        for _ in range(min(LOOKED_AT, len(self.connections))):
-            guest = next(iter(self.connections))
-            if guest.is_silent:
-                return guest
-            del self.connections[guest]
-            self.connections[guest] = None
-        return None
+        for room in rooms:
+            for _ in range(min(LOOKED_AT, len(room))):
+                guest = next(iter(room))
+                if guest.is_silent:
+                    self._cut(guest, "it is silent, and its place is needed: no other is free")
+                    return True
+                del room[guest]
+                room[guest] = None
+        return False
+
+    def _cut_idlest(self, rooms: Sequence[dict[Guest, None]], excess: int) -> None:
+        """Close those that were used the longest ago, followers last."""
+        if excess > 0:
+            guests = [guest for room in rooms for guest in room]
+            for guest in sorted(guests, key=_last_used)[:excess]:
+                self._cut(
+                    guest, "it was used the longest ago, and there are too many: max.connections"
+                )
+
+    def _cut(self, guest: Guest, why: str) -> None:
+        self.release(guest)
+        guest.cut(why)
+
+
+def _last_used(guest: Guest) -> tuple[bool, int]:
+    return guest.is_replica, guest.wall_ms

@@ -1,13 +1,23 @@
-"""The settings that limit the connections of a broker: their number, memory and idle time."""
+"""The settings that limit the connections of a broker: number, pace, memory and idle time.
 
-from ...runtime.config import INT32_MAX, config_table, setting
+Number and pace may also be set for one listener, by `listener.name.<listener>.` before the key.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ...runtime.config import INT32_MAX, config_table, from_mapping, setting, settings_of
+from ...runtime.errors import ConfigError
+from ...security.listener import listener_properties
 
 MiB = 1 << 20
+PER_IP_OVERRIDES: Final = "max.connections.per.ip.overrides"
 
 
 @config_table
 class ConnectionLimits:
-    """Limits of the number, the memory and the idle time of client connections."""
+    """Limits of the number, the pace, the memory and the idle time of client connections."""
 
     queued_max_request_bytes: int = setting(
         "queued.max.request.bytes",
@@ -42,8 +52,10 @@ class ConnectionLimits:
         at_least=0,
         at_most=INT32_MAX,
         dynamic=True,
-        doc="The most connections; one more, or more than file descriptors allow, replaces "
-        "an idle one or is closed.",
+        doc="The most connections, of the broker and of each listener; one more, or more than file "
+        "descriptors allow, replaces an idle one or is closed. The listener of "
+        "inter.broker.listener.name, if it is not the only one, is bound by its own number alone. "
+        "If the number falls, those that were used the longest ago are closed.",
     )
     max_connections_per_ip: int = setting(
         "max.connections.per.ip",
@@ -53,3 +65,85 @@ class ConnectionLimits:
         dynamic=True,
         doc="The most connections from one address; one more is closed at once.",
     )
+    max_connections_per_ip_overrides: tuple[str, ...] = setting(
+        PER_IP_OVERRIDES,
+        (),
+        dynamic=True,
+        doc="ADDRESS:NUMBER,... : the most connections from single addresses. Names of hosts are "
+        "not resolved.",
+    )
+    max_connection_creation_rate: int = setting(
+        "max.connection.creation.rate",
+        INT32_MAX,
+        at_least=1,
+        at_most=INT32_MAX,
+        dynamic=True,
+        doc="The most new connections a second, to the broker and to each listener; more wait "
+        "unread, and beyond 256 they are closed. After a silence ten times as many come at once. "
+        "The listener between brokers is excepted as for max.connections.",
+    )
+
+    def check(self) -> None:
+        """Raise ConfigError if an override is not ADDRESS:NUMBER."""
+        _overrides(self)
+
+
+OF_ONE_LISTENER: Final = tuple(
+    row
+    for row in settings_of(ConnectionLimits)
+    if row.key in ("max.connections", "max.connection.creation.rate")
+)
+"""The settings that one listener may have for itself."""
+
+
+class Bounds(NamedTuple):
+    """How many connections may be open, and how many may come in a second."""
+
+    connections: int
+    per_host: int
+    hosts: Mapping[str, int]
+    """The number of each address that has its own."""
+    listeners: Mapping[str, int]
+    """The number of each listener, by name."""
+    rate: int
+    listener_rates: Mapping[str, int]
+
+    def of_host(self, host: str) -> int:
+        """Return the most connections from an address."""
+        return self.hosts.get(host, self.per_host)
+
+
+def bounds_of(properties: Mapping[str, str], listeners: Iterable[str]) -> Bounds:
+    """Return the bounds that the properties set; what a listener has not of its own is common.
+
+    Raise ConfigError if a value is wrong.
+    """
+    common = from_mapping(ConnectionLimits, properties)
+    own = {
+        name: from_mapping(ConnectionLimits, listener_properties(properties, name))
+        for name in listeners
+    }
+    return Bounds(
+        connections=common.max_connections,
+        per_host=common.max_connections_per_ip,
+        hosts=_overrides(common),
+        listeners={name: each.max_connections for name, each in own.items()},
+        rate=common.max_connection_creation_rate,
+        listener_rates={name: each.max_connection_creation_rate for name, each in own.items()},
+    )
+
+
+def _overrides(limits: ConnectionLimits) -> dict[str, int]:
+    """Return the numbers by address in its shortest spelling; raise ConfigError if one is wrong."""
+    numbers: dict[str, int] = {}
+    for text in limits.max_connections_per_ip_overrides:
+        host, _, number = text.strip().rpartition(":")
+        try:
+            address = str(ipaddress.ip_address(host.strip("[]")))
+        except ValueError:
+            why = "is not ADDRESS:NUMBER; names of hosts are not resolved"
+            raise ConfigError(PER_IP_OVERRIDES, text, why) from None
+        if not (number.isascii() and number.isdecimal() and int(number) <= INT32_MAX):
+            raise ConfigError(PER_IP_OVERRIDES, text, "must end in a number of at least 0")
+        numbers[address] = int(number)
+    return numbers

@@ -18,6 +18,7 @@ from ...protocol.messages.incremental_alter_configs import ConfigOperation
 from ...runtime.errors import ConfigError
 from ...runtime.kafka_keys import KNOWN_UNUSED
 from ...storage.topic_config import WITHOUT_EFFECT
+from ..config import BrokerConfig, names_of_listeners
 from ..net.answer import Call
 from ..topic_defaults import check_dynamic
 from . import broker_loggers
@@ -29,7 +30,7 @@ class _Kind(NamedTuple):
 
     api_key: ApiKey
     response: Callable[..., object]
-    check: Callable[[Any], None]
+    check: Callable[[Any, BrokerConfig], None]
     """Raises ApiError if a resource cannot be changed as requested."""
 
 
@@ -45,15 +46,15 @@ def alter_configs(call: Call, request: whole.AlterConfigsRequest) -> object:
     return _alter(call, request, WHOLE)
 
 
-def _check_changes(resource: incremental.AlterConfigsResource) -> None:
+def _check_changes(resource: incremental.AlterConfigsResource, config: BrokerConfig) -> None:
     if resource.resource_type == BROKER:
         for change in resource.configs:
             # A key can always be deleted; a value is ignored then.
             if change.config_operation != ConfigOperation.DELETE:
-                _check_broker_key(change.name, change.value)
+                _check_broker_key(config, change.name, change.value)
 
 
-def _check_whole(resource: whole.AlterConfigsResource) -> None:
+def _check_whole(resource: whole.AlterConfigsResource, config: BrokerConfig) -> None:
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         why = "levels of loggers are changed by IncrementalAlterConfigs only"
         raise ApiError(ErrorCode.INVALID_REQUEST, why)
@@ -61,12 +62,12 @@ def _check_whole(resource: whole.AlterConfigsResource) -> None:
         if each.value is None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{each.name}: a null is no value")
         if resource.resource_type == BROKER:
-            _check_broker_key(each.name, each.value)
+            _check_broker_key(config, each.name, each.value)
 
 
-def _check_broker_key(key: str, value: str | None) -> None:
+def _check_broker_key(config: BrokerConfig, key: str, value: str | None) -> None:
     try:
-        check_dynamic(key, value)
+        check_dynamic(key, value, names_of_listeners(config))
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
@@ -88,7 +89,7 @@ def _alter(call: Call, request: Any, kind: _Kind) -> object:
     passed: list[Any] = []
     for index, resource in enumerate(request.resources):
         try:
-            kind.check(resource)
+            kind.check(resource, call.edge.config)
             if resource.resource_type == ResourceType.BROKER_LOGGER:
                 broker_loggers.alter(call.edge, resource, validate_only=request.validate_only)
                 answered[index] = _result(resource, ErrorCode.NONE, None)

@@ -22,10 +22,11 @@ from ...protocol.messages.describe_configs import (
 )
 from ...runtime.config import Setting, settings_of
 from ...runtime.kafka_keys import DYNAMIC_UNUSED
+from ..config import names_of_listeners
 from ..edge import Edge
 from ..net.answer import Call
 from ..settings import TABLES
-from ..topic_defaults import BROKER_KEYS, ROWS, Layer
+from ..topic_defaults import BROKER_KEYS, LISTENER_ROWS, ROWS, Layer, key_of_listener
 from . import broker_loggers
 from .slices import answer_each
 
@@ -106,6 +107,12 @@ def _broker_rows(edge: Edge, *, is_default: bool) -> Iterator[tuple[Setting, str
         if key not in BROKER_ROWS:
             layers = list(edge.topic_defaults.broker_layers(image, key))
             yield from _kept(ROWS[topic_key], key, layers, is_default=is_default)
+    for name in names_of_listeners(edge.config):
+        for row in LISTENER_ROWS.values():
+            key = key_of_listener(name, row.key)
+            layers = list(edge.topic_defaults.broker_layers(image, key))
+            if layers:
+                yield from _kept(row, key, layers, is_default=is_default)
     for key, row in DYNAMIC_UNUSED.items():
         layers = list(edge.topic_defaults.broker_layers(image, key))
         if layers:

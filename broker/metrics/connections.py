@@ -27,6 +27,46 @@ class ConnectionMetrics:
                 for name, count in sorted(listeners.items())
             ],
         )
+        yield from self._proofs()
+        yield counter(
+            "minikafka_connections_admitted",
+            "Connections that were accepted.",
+            [("", doors.admitted)],
+        )
+        yield counter(
+            "minikafka_connections_refused",
+            "Connections refused because there were too many, or because they came too fast.",
+            [("", doors.refused)],
+        )
+        yield gauge(
+            "minikafka_connections_waiting",
+            "New connections that wait, because they came too fast, to be served or closed.",
+            self._edge.entrance.held,
+        )
+        yield gauge(
+            "minikafka_memory_bytes",
+            "Memory that connections use, by purpose.",
+            [
+                (labels(holds="requests"), load.request_bytes),
+                (labels(holds="responses"), load.response_bytes),
+            ],
+        )
+        yield gauge(
+            "minikafka_memory_limit_bytes",
+            "Limit of the memory that connections may use, by purpose.",
+            [
+                (labels(holds="requests"), load.caps.requests),
+                (labels(holds="responses"), load.caps.responses),
+            ],
+        )
+        yield gauge(
+            "minikafka_memory_waiting_connections",
+            "Connections whose request is not read until there is memory for it.",
+            load.waiting_count,
+        )
+
+    def _proofs(self) -> Iterator[Family]:
+        doors = self._edge.doors
         for name, doc, counts in (
             (
                 "failed_authentication",
@@ -52,34 +92,3 @@ class ConnectionMetrics:
                     for listener, count in sorted(counts.items())
                 ],
             )
-        yield counter(
-            "minikafka_connections_admitted",
-            "Connections that were accepted.",
-            [("", doors.admitted)],
-        )
-        yield counter(
-            "minikafka_connections_refused",
-            "Connections refused because there were too many, in all or from one address.",
-            [("", doors.refused)],
-        )
-        yield gauge(
-            "minikafka_memory_bytes",
-            "Memory that connections use, by purpose.",
-            [
-                (labels(holds="requests"), load.request_bytes),
-                (labels(holds="responses"), load.response_bytes),
-            ],
-        )
-        yield gauge(
-            "minikafka_memory_limit_bytes",
-            "Limit of the memory that connections may use, by purpose.",
-            [
-                (labels(holds="requests"), load.caps.requests),
-                (labels(holds="responses"), load.caps.responses),
-            ],
-        )
-        yield gauge(
-            "minikafka_memory_waiting_connections",
-            "Connections whose request is not read until there is memory for it.",
-            load.waiting_count,
-        )

@@ -11,6 +11,7 @@ from ...security.listener import Listener
 from ...security.principal import ANONYMOUS, Principal
 from ...security.tls import ListenerTls, reason_of
 from ..edge import Edge
+from .arrival import feed
 from .connection import Connection
 
 HANDSHAKE_MS: Final = 10_000
@@ -72,6 +73,11 @@ class Greeting(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.peer = f"{peer[0]}:{peer[1]}"
+            crowd = self._greetings.edge.doors.crowd_from(peer[0])
+            if crowd is not None:
+                self._greetings.edge.doors.refused += 1
+                self.cut(crowd)
+                return
         self._greetings.enter(self)
 
     def data_received(self, data: bytes) -> None:
@@ -119,14 +125,8 @@ class Greeting(asyncio.Protocol):
 
     def _hand_on(self, protocol: asyncio.BaseProtocol) -> None:
         """Give the bytes that came early to the protocol that they are for, as the loop would."""
-        taker = cast("asyncio.BufferedProtocol", protocol)
-        early, self._early = memoryview(self._early), bytearray()
-        while early:
-            room = memoryview(taker.get_buffer(len(early)))
-            size = min(len(room), len(early))
-            room[:size] = early[:size]
-            early = early[size:]
-            taker.buffer_updated(size)
+        early, self._early = self._early, bytearray()
+        feed(protocol, early)
 
     def _principal(self, transport: asyncio.Transport) -> Principal | None:
         if self._listener.security_protocol.has_sasl:

@@ -1,10 +1,12 @@
 """Settings described and altered at a broker's edge: each resource stands for itself."""
 
+import re
 from typing import Any
 
 import pytest
 
 from minikafka import ConfigResource
+from minikafka.broker.admission.limits import bounds_of
 from minikafka.broker.publishing import bound_connections
 from minikafka.broker.topic_defaults import check_dynamic
 from minikafka.protocol.api import ApiKey
@@ -20,6 +22,7 @@ from minikafka.protocol.messages.describe_configs import (
     ResourceType,
 )
 from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation
+from minikafka.runtime.errors import ConfigError
 
 from ..simulation.stage import Stage, staged
 from .conftest import MakeBroker
@@ -223,6 +226,46 @@ async def test_the_bound_per_address_changes_at_run_time(make_broker: MakeBroker
     bound_connections(broker.edge, broker.image)
     clients = [broker.connect(), broker.connect()]
     assert [client.transport.is_closed for client in clients] == [False, True]
+
+
+async def test_one_listener_has_bounds_that_change_at_run_time(make_broker: MakeBroker) -> None:
+    broker = make_broker(
+        listeners="PLAINTEXT://h:1,OUTSIDE://h:2",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT",
+    )
+    key = "listener.name.outside.max.connections"
+    assert key not in await described(broker, BROKER, "1")
+    await ask(broker, altering((BROKER, "1", [change(key, "1")])), 1)
+    assert len(broker.controller.requests) == 1
+    broker.image.apply(r.ConfigRecord(BROKER, "1", key, "1"), 70)
+    bound_connections(broker.edge, broker.image)
+    assert (await described(broker, BROKER, "1", key))[key][0] == "1"
+    clients = [broker.connect("OUTSIDE"), broker.connect("OUTSIDE"), broker.connect()]
+    assert [client.transport.is_closed for client in clients] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        (
+            "listener.name.outsid.max.connections",
+            "1",
+            "there is no such listener; did you mean listener.name.outside.max.connections?",
+        ),
+        ("listener.name.outside.max.connection.creation.rate", "0", "must be at least 1"),
+        ("listener.name.outside.ssl.client.auth", "none", "cannot be changed while"),
+        ("max.connections.per.ip.overrides", "host:3", "is not ADDRESS:NUMBER"),
+        ("max.connections.per.ip.overrides", "10.0.0.1:many", "must end in a number"),
+    ],
+)
+def test_bounds_that_cannot_be_set_are_named(key: str, value: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(why)):
+        check_dynamic(key, value, ["OUTSIDE"])
+
+
+def test_addresses_have_numbers_of_their_own() -> None:
+    given = {"max.connections.per.ip.overrides": "10.0.0.1:2, 0:0:0:0:0:0:0:1:3,[fe80::1]:4"}
+    assert bounds_of(given, []).hosts == {"10.0.0.1": 2, "::1": 3, "fe80::1": 4}
 
 
 async def test_keys_without_effect_are_taken_with_a_warning(

@@ -181,7 +181,7 @@ async def test_a_closed_connection_removes_its_waiters_at_once(make_broker: Make
         client.connection.connection_lost(None)
     assert broker.partition.data_waiters.waiting is None
     assert [waiter.done is None for waiter, _ in broker.partition.uncommitted] == [True]
-    assert broker.edge.doors.connections == {}
+    assert broker.edge.doors.connections == []
     broker.partition.commit(1)
     await settle()
     assert producer.responses() == consumer.responses() == []

@@ -1,0 +1,87 @@
+"""A new connection before it is served: it waits its turn where more come than may come."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from ...security.listener import Listener
+from ..edge import Edge
+
+EARLY_MAX: Final = 4096
+"""Bytes that are read of a connection that waits; then reading pauses."""
+
+
+def feed(protocol: asyncio.BaseProtocol, data: bytes | bytearray) -> None:
+    """Give bytes that were read already to the protocol that they are for, as the loop would."""
+    if isinstance(protocol, asyncio.Protocol):
+        if data:
+            protocol.data_received(bytes(data))
+        return
+    taker, early = cast("asyncio.BufferedProtocol", protocol), memoryview(data)
+    while early:
+        room = memoryview(taker.get_buffer(len(early)))
+        size = min(len(room), len(early))
+        room[:size] = early[:size]
+        early = early[size:]
+        taker.buffer_updated(size)
+
+
+class Arriving(asyncio.BufferedProtocol):
+    """One new connection. `make` makes the protocol that serves it."""
+
+    def __init__(
+        self, edge: Edge, listener: Listener, make: Callable[[], asyncio.BaseProtocol]
+    ) -> None:
+        self.host = self.peer = "?"
+        self.listener = listener
+        self._edge = edge
+        self._make = make
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._buffer = bytearray(EARLY_MAX)
+        self._early = b""
+        self._is_read = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ask for the turn of the connection."""
+        self._transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple):
+            self.host, self.peer = peer[0], f"{peer[0]}:{peer[1]}"
+        self._edge.entrance.arrive(self)
+        self._is_read = True  # The loop begins to read after this call, whatever it has done.
+
+    def get_buffer(self, sizehint: int) -> Any:
+        """Return the buffer for the first bytes."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Keep the first bytes, and read no more until the connection is served."""
+        self._early = bytes(self._buffer[:nbytes])
+        self._transport.pause_reading()
+        self._is_read = False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give up the turn."""
+        self._edge.entrance.forget(self)
+
+    def serve(self) -> None:
+        """Hand the connection to the protocol that serves it, with the bytes that came early."""
+        transport = self._transport
+        if transport.is_closing():
+            return
+        protocol = self._make()
+        is_under_way = self._is_read or bool(self._early)
+        if self._is_read:
+            transport.pause_reading()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        if is_under_way and not transport.is_closing():
+            transport.resume_reading()
+            feed(protocol, self._early)
+
+    def turn_away(self, why: str) -> None:
+        """Close the connection at once, and log the reason."""
+        edge = self._edge
+        edge.doors.refused += 1
+        edge.refusals.close(self.peer, why, edge.runtime.monotonic_ms())
+        self._transport.abort()
