@@ -18,6 +18,7 @@ from . import (
     lag,
     logs,
     quorum,
+    quotas,
     replica_reads,
     replicas,
     replication,
@@ -133,6 +134,8 @@ class Admin:
     delete_acls = asked(acls.delete_acls)
     describe_scram_credentials = asked(credentials.describe_scram_credentials)
     alter_scram_credentials = asked(credentials.alter_scram_credentials)
+    describe_client_quotas = asked(quotas.describe_client_quotas)
+    alter_client_quotas = asked(quotas.alter_client_quotas)
 
     elect_leaders = asked(replication.elect_leaders)
     alter_partition_reassignments = asked(replication.alter_partition_reassignments)

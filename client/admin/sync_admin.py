@@ -53,6 +53,8 @@ class Admin(SyncClient[aio.Admin]):
     delete_acls = waited(aio.Admin.delete_acls)
     describe_scram_credentials = waited(aio.Admin.describe_scram_credentials)
     alter_scram_credentials = waited(aio.Admin.alter_scram_credentials)
+    describe_client_quotas = waited(aio.Admin.describe_client_quotas)
+    alter_client_quotas = waited(aio.Admin.alter_client_quotas)
 
     elect_leaders = waited(aio.Admin.elect_leaders)
     alter_partition_reassignments = waited(aio.Admin.alter_partition_reassignments)

@@ -5,6 +5,7 @@ Owns flags, Kafka's texts and exit codes; the admin client does the work.
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,27 +22,37 @@ if TYPE_CHECKING:
     from ..admin.admin import Admin
 
 COMPLAINT = "Error while executing config command"
-KINDS = {
+BY_TYPE = {
     "topics": ResourceType.TOPIC,
     "brokers": ResourceType.BROKER,
     "broker-loggers": ResourceType.BROKER_LOGGER,
     "client-metrics": ResourceType.CLIENT_METRICS,
 }
-SHORT = {
-    "topic": ResourceType.TOPIC,
-    "broker": ResourceType.BROKER,
-    "broker_logger": ResourceType.BROKER_LOGGER,
-    "client_metrics": ResourceType.CLIENT_METRICS,
+NAMED = {
+    "topic": "topics",
+    "broker": "brokers",
+    "broker_logger": "broker-loggers",
+    "client_metrics": "client-metrics",
+    "user": "users",
+    "client": "clients",
+    "ip": "ips",
 }
-"""The kind of entity that each short flag names."""
+DEFAULTS = {
+    "broker_defaults": "brokers",
+    "user_defaults": "users",
+    "client_defaults": "clients",
+    "ip_defaults": "ips",
+}
+"""The entity type that each short flag means, with a name and without."""
 WITHOUT_DEFAULT = {
     ResourceType.TOPIC: "topics get their defaults from brokers",
     ResourceType.BROKER_LOGGER: "loggers have no defaults of all brokers",
     ResourceType.CLIENT_METRICS: "subscriptions have no default of all",
 }
-USERS = "users"
-ELSEWHERE = ("clients", "ips", "groups")
-ENTITIES = (*KINDS, USERS, *ELSEWHERE)
+OF_CLIENTS = ("users", "clients", "ips")
+"""The entity types that have quotas (`quota_configs`)."""
+ELSEWHERE = ("groups",)
+TYPES = (*BY_TYPE, *OF_CLIENTS, *ELSEWHERE)
 SOURCES = {
     ConfigSource.TOPIC_CONFIG: "DYNAMIC_TOPIC_CONFIG",
     ConfigSource.CLIENT_METRICS_CONFIG: "DYNAMIC_CLIENT_METRICS_CONFIG",
@@ -54,14 +65,24 @@ class ConfigCommandError(MinikafkaError):
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """The settings that the flags set and remove; empty if they are only described."""
+
+    added: Mapping[str, str]
+    deleted: Sequence[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.deleted)
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
-    """The request that the flags make."""
+    """The request about topics, brokers and the like that the flags make."""
 
     kind: ResourceType
     name: str | None
     """The entity's name; None means every entity of the kind, "" the default."""
-    added: Mapping[str, str]
-    deleted: Sequence[str]
+    change: Change
     wants_all: bool
 
     @property
@@ -78,16 +99,31 @@ class Request:
 @click.option(
     "--all", "wants_all", is_flag=True, help="Print settings that are at their default, too."
 )
-@click.option("--entity-type", type=click.Choice(ENTITIES), help="The kind of entity.")
-@click.option("--entity-name", help="The topic's name or the broker's id.")
-@click.option("--entity-default", is_flag=True, help="Take the defaults of all brokers.")
+@click.option(
+    "--entity-type",
+    type=click.Choice(TYPES),
+    multiple=True,
+    help="The kind of entity; users and clients can be given together.",
+)
+@click.option("--entity-name", multiple=True, help="The name or id of the entity.")
+@click.option("--entity-default", count=True, help="Take the default of all entities of the kind.")
 @click.option("--topic", help="The same as --entity-type topics --entity-name.")
 @click.option("--broker", help="The same as --entity-type brokers --entity-name.")
 @click.option("--broker-logger", help="The same as --entity-type broker-loggers --entity-name.")
 @click.option("--client-metrics", help="The same as --entity-type client-metrics --entity-name.")
+@click.option("--user", help="The same as --entity-type users --entity-name.")
+@click.option("--client", help="The same as --entity-type clients --entity-name.")
+@click.option("--ip", help="The same as --entity-type ips --entity-name.")
 @click.option(
     "--broker-defaults", is_flag=True, help="The same as --entity-type brokers --entity-default."
 )
+@click.option(
+    "--user-defaults", is_flag=True, help="The same as --entity-type users --entity-default."
+)
+@click.option(
+    "--client-defaults", is_flag=True, help="The same as --entity-type clients --entity-default."
+)
+@click.option("--ip-defaults", is_flag=True, help="The same as --entity-type ips --entity-default.")
 @click.option("--add-config", metavar="K=V,K=[V,V]", help="Settings to set, as KEY=VALUE,...")
 @click.option(
     "--add-config-file", type=FILE, metavar="FILE", help="A properties file of settings to set."
@@ -101,6 +137,8 @@ class Request:
 def configs(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
     """Describe or change the settings of topics and brokers that can change while they run.
 
+    The settings of users, clients and IP addresses are their quotas, and the passwords of users.
+
     \b
     minikafka configs --bootstrap-server localhost:9092 --describe --topic orders
     minikafka configs --bootstrap-server localhost:9092 --alter --topic orders \\
@@ -109,14 +147,21 @@ def configs(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
         --add-config min.insync.replicas=2
     minikafka configs --bootstrap-server localhost:9092 --alter --broker-logger 1 \\
         --add-config minikafka.broker.replication=DEBUG
-    minikafka configs --bootstrap-server localhost:9092 --alter --entity-type users \\
-        --entity-name alice --add-config 'SCRAM-SHA-256=[password=alice-secret]'
+    minikafka configs --bootstrap-server localhost:9092 --alter --user alice \\
+        --add-config 'SCRAM-SHA-256=[password=alice-secret]'
+    minikafka configs --bootstrap-server localhost:9092 --alter --user alice --client-defaults \\
+        --add-config producer_byte_rate=1048576
     """
-    if flags["entity_type"] == USERS:
-        administer(_of_users(flags), COMPLAINT, bootstrap, command_config)
+    if flags["alter"] == flags["describe"]:
+        raise click.UsageError("Command must include exactly one action: --describe, --alter")
+    named = _named(flags)
+    change = _change(flags, is_named=all(name is not None for _, name in named))
+    if any(kind in OF_CLIENTS for kind, _ in named):
+        administer(_of_clients(named, change), COMPLAINT, bootstrap, command_config)
         return
-    request = _request(flags)
+    kind, name = _resource(named)
     do = _alter if flags["alter"] else _describe
+    request = Request(kind, name, change, flags["wants_all"])
 
     async def carry_out(admin: "Admin") -> int:
         return await do(admin, request)
@@ -124,29 +169,39 @@ def configs(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
     administer(carry_out, COMPLAINT, bootstrap, command_config)
 
 
-def _of_users(flags: Mapping[str, Any]) -> Callable[["Admin"], Coroutine[Any, Any, int]]:
-    """Return the request for users that the flags make; raise UsageError if they make none."""
-    from . import user_configs
+def _of_clients(
+    named: Sequence[tuple[str, str | None]], change: Change
+) -> Callable[["Admin"], Coroutine[Any, Any, int]]:
+    """Return the call that carries out the request for users, clients or addresses."""
+    from .quota_configs import Named
 
-    name, deleted = flags["entity_name"], split_names(flags["delete_config"])
-    if flags["alter"] == flags["describe"]:
-        raise click.UsageError("Command must include exactly one action: --describe, --alter")
-    if flags["entity_default"]:
-        raise click.UsageError("--entity-default: users have no default credentials")
-    if flags["describe"]:
-        return lambda admin: user_configs.describe_users(admin, name)
-    added = split_settings(flags["add_config"] or "")
-    changes = user_configs.scram_changes(name, added, deleted)
-    if not changes:
-        raise click.UsageError("--alter needs --add-config or --delete-config")
-    return lambda admin: user_configs.alter_user(admin, changes)
+    entity = Named(named)
+    return entity.altering(change) if change else entity.describe
 
 
-def _request(flags: Mapping[str, Any]) -> Request:
-    """Read the flags; raise UsageError if some are missing or contradict each other."""
-    if flags["alter"] == flags["describe"]:
-        raise click.UsageError("Command must include exactly one action: --describe, --alter")
-    kind, name = _entity(flags)
+def _named(flags: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    """Return each entity type that the flags name, with the name that belongs to it.
+
+    The name None means all entities of the type, "" the default. Raise UsageError if there are more
+    names than types.
+    """
+    types, names = list(flags["entity_type"]), list[str]()
+    for flag in flags:  # They come in the order in which they were typed.
+        if flag == "entity_name":
+            names.extend(flags[flag])
+        elif flag == "entity_default":
+            names.extend([""] * flags[flag])
+    if len(names) > len(types):
+        why = "exclude each other: each --entity-type has one of them"
+        raise click.UsageError(f"--entity-name and --entity-default {why}")
+    found: list[tuple[str, str | None]] = list(zip_longest(types, names))
+    found += [(kind, flags[flag]) for flag, kind in NAMED.items() if flags[flag] is not None]
+    found += [(kind, "") for flag, kind in DEFAULTS.items() if flags[flag]]
+    return found
+
+
+def _change(flags: Mapping[str, Any], *, is_named: bool) -> Change:
+    """Read what is to be set and removed; raise UsageError if flags are missing or contradict."""
     added = split_settings(flags["add_config"] or "")
     if flags["add_config_file"] is not None:
         if flags["add_config"]:
@@ -154,7 +209,7 @@ def _request(flags: Mapping[str, Any]) -> Request:
         added = read_properties_file(flags["add_config_file"])
     deleted = split_names(flags["delete_config"])
     if flags["alter"]:
-        if name is None:
+        if not is_named:
             raise click.UsageError("--alter needs --entity-name, --entity-default or a short form")
         if not added and not deleted:
             raise click.UsageError("--alter needs --add-config, --add-config-file, --delete-config")
@@ -165,35 +220,26 @@ def _request(flags: Mapping[str, Any]) -> Request:
             raise click.UsageError(f"{twice[0]}: cannot be added and deleted at once")
     elif added or deleted:
         raise click.UsageError("--add-config and --delete-config belong to --alter")
-    return Request(kind, name, added, deleted, flags["wants_all"])
+    return Change(added, deleted)
 
 
-def _entity(flags: Mapping[str, Any]) -> tuple[ResourceType, str | None]:
-    """Return the kind and name of the entity; None means all of the kind, "" the default.
+def _resource(named: Sequence[tuple[str, str | None]]) -> tuple[ResourceType, str | None]:
+    """Return the kind and name of the one resource; None means all of the kind, "" the default.
 
-    Raise UsageError if the flags do not name exactly one.
+    Raise UsageError if not exactly one is named.
     """
-    named = [(kind, flags[flag]) for flag, kind in SHORT.items() if flags[flag] is not None]
-    if len(named) + (flags["entity_type"] is not None) + flags["broker_defaults"] != 1:
+    if len(named) != 1:
         raise click.UsageError(
             "needs exactly one of --entity-type, --topic, --broker, --broker-logger,"
-            " --client-metrics, --broker-defaults"
+            " --client-metrics, --broker-defaults, or users, clients, ips"
         )
-    if named:
-        return named[0]
-    if flags["broker_defaults"]:
-        return ResourceType.BROKER, ""
-    if flags["entity_type"] in ELSEWHERE:
-        known = ", ".join((*KINDS, USERS))
-        raise click.UsageError(f"--entity-type {flags['entity_type']}: only {known}")
-    kind = KINDS[flags["entity_type"]]
-    if flags["entity_default"]:
-        if kind in WITHOUT_DEFAULT:
-            raise click.UsageError(f"--entity-default: {WITHOUT_DEFAULT[kind]}")
-        if flags["entity_name"] is not None:
-            raise click.UsageError("--entity-name and --entity-default exclude each other")
-        return kind, ""
-    return kind, flags["entity_name"]
+    ((kind, name),) = named
+    if kind in ELSEWHERE:
+        known = ", ".join((*BY_TYPE, *OF_CLIENTS))
+        raise click.UsageError(f"--entity-type {kind}: only {known}")
+    if name == "" and BY_TYPE[kind] in WITHOUT_DEFAULT:
+        raise click.UsageError(f"--entity-default: {WITHOUT_DEFAULT[BY_TYPE[kind]]}")
+    return BY_TYPE[kind], name
 
 
 def split_names(text: str | None) -> list[str]:
@@ -250,7 +296,7 @@ async def _all(admin: "Admin", kind: ResourceType) -> list[ConfigResource]:
 async def _alter(admin: "Admin", request: Request) -> int:
     is_logger = request.kind is ResourceType.BROKER_LOGGER
     # Loggers cannot be created, so those to be set are also checked to exist.
-    known = [*request.deleted, *(request.added if is_logger else ())]
+    known = [*request.change.deleted, *(request.change.added if is_logger else ())]
     if known:
         found = (await admin.describe_configs([request.resource]))[request.resource]
         unset = [
@@ -259,8 +305,8 @@ async def _alter(admin: "Admin", request: Request) -> int:
         if unset:
             noun = "broker logger(s)" if is_logger else "config(s)"
             raise ConfigCommandError(f"Invalid {noun}: {','.join(unset)}")
-    changes = [ConfigChange(key, value) for key, value in request.added.items()]
-    changes += [ConfigChange(key, None, ConfigOperation.DELETE) for key in request.deleted]
+    changes = [ConfigChange(key, value) for key, value in request.change.added.items()]
+    changes += [ConfigChange(key, None, ConfigOperation.DELETE) for key in request.change.deleted]
     await admin.incremental_alter_configs({request.resource: changes})
     print(f"Completed updating {_whose(request.resource, 'config')}.")
     return 0

@@ -1,4 +1,4 @@
-"""`minikafka configs --entity-type users`: the SCRAM credentials of users.
+"""The SCRAM credentials of users in `minikafka configs`.
 
 Owns Kafka's texts; the admin client does the work.
 """
@@ -6,25 +6,20 @@ Owns Kafka's texts; the admin client does the work.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from ...runtime.errors import ConfigError
-from ...security.sasl.scram import BY_NAME, ITERATIONS_MAX, ITERATIONS_MIN
+from ...security.sasl.scram import ITERATIONS_MAX, ITERATIONS_MIN
 from ..admin.credential_types import ScramChange
+from ..errors import AdminError
 
 if TYPE_CHECKING:
     from ..admin.admin import Admin
 
 
-def scram_changes(
-    name: str | None, added: Mapping[str, str], deleted: Sequence[str]
-) -> list[ScramChange]:
-    """Return the changes of one user's credentials; raise UsageError or ConfigError if wrong."""
-    if name is None:
-        raise click.UsageError("--entity-type users: --alter needs --entity-name")
+def scram_changes(name: str, added: Mapping[str, str], deleted: Sequence[str]) -> list[ScramChange]:
+    """Return the changes of one user's credentials, by mechanism; raise ConfigError if wrong."""
     return [
         *(parse_scram(name, mechanism, text) for mechanism, text in added.items()),
-        *(ScramChange(name, _known(mechanism)) for mechanism in deleted),
+        *(ScramChange(name, mechanism) for mechanism in deleted),
     ]
 
 
@@ -33,7 +28,6 @@ def parse_scram(name: str, mechanism: str, text: str) -> ScramChange:
 
     Raise ConfigError, which never shows the password.
     """
-    _known(mechanism)
     given: dict[str, str] = {}
     head, comma, password = text.partition("password=")
     for part in filter(None, (each.strip() for each in head.split(","))):
@@ -58,13 +52,6 @@ def parse_scram(name: str, mechanism: str, text: str) -> ScramChange:
     return ScramChange(name, mechanism, given["password"], int(iterations))
 
 
-def _known(mechanism: str) -> str:
-    if mechanism not in BY_NAME:
-        why = f"users have the settings {', '.join(BY_NAME)}, no others"
-        raise ConfigError("--entity-type users", mechanism, why)
-    return mechanism
-
-
 async def alter_user(admin: "Admin", changes: Sequence[ScramChange]) -> int:
     """Carry out the changes, all of one user; return the exit code 0."""
     await admin.alter_scram_credentials(changes)
@@ -74,7 +61,12 @@ async def alter_user(admin: "Admin", changes: Sequence[ScramChange]) -> int:
 
 async def describe_users(admin: "Admin", name: str | None) -> int:
     """Print the credentials of one user, or of all; return the exit code 0."""
-    found = await admin.describe_scram_credentials(None if name is None else [name])
+    try:
+        found = await admin.describe_scram_credentials(None if name is None else [name])
+    except AdminError as error:
+        for user, why in error.errors.items():
+            print(f"Error retrieving SCRAM credential configs for user-principal '{user}': {why}")
+        return 0
     for user, credentials in sorted(found.items()):
         shown = ", ".join(f"{key}=iterations={count}" for key, count in credentials.items())
         print(f"SCRAM credential configs for user-principal '{user}' are {shown}")

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .client.admin.group_types import GroupDescription, GroupListing, GroupMember
     from .client.admin.lag_types import PartitionLag
     from .client.admin.log_types import LogDirectory, ReplicaInfo, TopicPartitionReplica
+    from .client.admin.quota_types import QuotaEntity
     from .client.admin.replica_types import (
         EpochStart,
         FollowerState,
@@ -141,6 +142,7 @@ _HOMES = {
     ".client.admin.group_types": ("GroupDescription", "GroupListing", "GroupMember"),
     ".client.admin.lag_types": ("PartitionLag",),
     ".client.admin.log_types": ("LogDirectory", "ReplicaInfo", "TopicPartitionReplica"),
+    ".client.admin.quota_types": ("QuotaEntity",),
     ".client.admin.replica_types": (
         "EpochStart",
         "FollowerState",
@@ -291,6 +293,7 @@ __all__ = [
     "ProducerInterceptor",
     "ProducerRecord",
     "QuorumReplica",
+    "QuotaEntity",
     "RawRecords",
     "Reassignment",
     "RebalanceListener",

@@ -13,6 +13,7 @@ from minikafka.client.admin.cluster_types import (
 from minikafka.client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource
 from minikafka.client.admin.credential_types import ScramChange
 from minikafka.client.admin.log_types import LogDirectory
+from minikafka.client.admin.quota_types import QuotaEntity
 from minikafka.client.admin.topic_types import (
     ElectionType,
     PartitionDescription,
@@ -47,6 +48,7 @@ class FakeAdmin:
         self.features = FeatureMetadata({}, {})
         self.fenced: list[int] = []
         self.credentials: dict[str, dict[str, int]] = {}
+        self.quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.apis: dict[int, dict[int, Versions] | ApiError] = {}
         self.settings: Mapping[str, str] = {}
 
@@ -63,7 +65,32 @@ class FakeAdmin:
     async def describe_scram_credentials(
         self, users: Iterable[str] | None = None
     ) -> dict[str, dict[str, int]]:
-        return {name: self.credentials[name] for name in users or self.credentials}
+        known = self.credentials
+        unknown = [name for name in users or () if name not in known]
+        if unknown:
+            raise AdminError({name: ApiError(ErrorCode.RESOURCE_NOT_FOUND) for name in unknown})
+        return {name: known[name] for name in users or known}
+
+    async def alter_client_quotas(
+        self, changes: Mapping[QuotaEntity, Mapping[str, float | None]]
+    ) -> None:
+        for entity, quotas in changes.items():
+            self.asked.append(("quotas", entity, dict(quotas)))
+            now = {**self.quotas.get(entity, {}), **quotas}
+            self.quotas[entity] = {k: value for k, value in now.items() if value is not None}
+
+    async def describe_client_quotas(
+        self, parts: Mapping[str, str | None], *, strict: bool
+    ) -> dict[QuotaEntity, dict[str, float]]:
+        assert strict
+        return {
+            entity: quotas
+            for entity, quotas in self.quotas.items()
+            if quotas and entity.parts.keys() == parts.keys()
+            if all(
+                name is None or (entity.parts[kind] or "") == name for kind, name in parts.items()
+            )
+        }
 
     def from_config(self, settings: Mapping[str, str]) -> Self:
         self.settings = settings

@@ -27,10 +27,7 @@ ERIN, PREFIXED = ("--allow-principal", "User:erin"), ("--resource-pattern-type",
 WITH_ACLS = {"authorizer.class.name": "StandardAuthorizer", "super.users": "User:ANONYMOUS"}
 LACKING = {
     "acls": {"--bootstrap-controller"},
-    "configs": {
-        *("--bootstrap-controller", "--client", "--client-defaults", "--group"),
-        *("--ip", "--ip-defaults", "--user", "--user-defaults"),
-    },
+    "configs": {"--bootstrap-controller", "--group"},
     "dump-log": {
         *("--offsets-decoder", "--transaction-log-decoder"),
         *("--remote-log-metadata-decoder", "--share-group-state-decoder"),

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from minikafka.client.admin.config_types import ConfigResource
+from minikafka.client.admin.quota_types import QuotaEntity
 from minikafka.client.cli.configs import split_settings
+from minikafka.client.cli.quota_configs import as_double
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.errors import ConfigError
 
@@ -166,14 +168,45 @@ def test_a_logger_that_is_not_there_is_neither_set_nor_deleted(
         (("--describe",), "needs exactly one of --entity-type, --topic"),
         (("--describe", "--topic", "t", "--broker", "1"), "needs exactly one of --entity-type"),
         (
-            ("--describe", "--entity-type", "clients"),
-            "only topics, brokers, broker-loggers, client-metrics, users",
+            ("--describe", "--entity-type", "groups"),
+            "only topics, brokers, broker-loggers, client-metrics, users, clients, ips",
         ),
         (("--alter", *USERS, "--add-config", "SCRAM-SHA-256=[password=p]"), "needs --entity-name"),
-        (("--alter", *USERS, "--entity-name", "a"), "--alter needs --add-config or"),
+        (("--alter", *USERS, "--entity-name", "a"), "--alter needs --add-config"),
         (("--alter", "--describe", *USERS), "exactly one action"),
-        (("--describe", *USERS, "--entity-default"), "no default credentials"),
-        ((*OF_ALICE, "--add-config", "SCRAM-SHA-1=[password=p]"), "users have the settings SCRAM"),
+        (
+            ("--alter", "--user-defaults", "--add-config", "SCRAM-SHA-256=[password=p]"),
+            "no default credentials",
+        ),
+        (
+            (*OF_ALICE, "--add-config", "SCRAM-SHA-1=[password=p]"),
+            "Only quota and SCRAM credential configs can be altered for 'users'."
+            " Unexpected config names: SCRAM-SHA-1",
+        ),
+        (
+            (*OF_ALICE, "--add-config", "request_percentage=1,SCRAM-SHA-256=[password=p]"),
+            "Cannot alter both",
+        ),
+        (
+            ("--alter", "--client", "c", "--add-config", "SCRAM-SHA-256=[password=p]"),
+            "Only quota configs can be altered for 'clients'",
+        ),
+        (
+            ("--alter", "--ip", "::1", "--add-config", "producer_byte_rate=1"),
+            "Only quota configs can be altered for 'ips'. Unexpected config names: producer_byte",
+        ),
+        (
+            ("--alter", "--client", "c", "--add-config", "connection_creation_rate=1"),
+            "Unexpected config names: connection_creation_rate",
+        ),
+        ((*OF_ALICE, "--add-config", "producer_byte_rate=many"), "many: must be a number"),
+        (
+            ("--alter", *USERS, "--client", "c", "--add-config", "a=1"),
+            "--alter needs --entity-name",
+        ),
+        (("--describe", *USERS, "--user", "a"), "Duplicate entity type(s) specified: users"),
+        (("--describe", *USERS, "--ip", "::1"), "Only users and clients can be named together"),
+        (("--describe", "--topic", "t", "--user", "a"), "Only users and clients can be named"),
         ((*OF_ALICE, "--add-config", "SCRAM-SHA-256=[iterations=8192]"), "needs a password"),
         ((*OF_ALICE, "--add-config", "SCRAM-SHA-256=[pw=hunter2]"), "must look like [iterations"),
         (
@@ -252,3 +285,91 @@ def test_passwords_of_users_are_set_deleted_and_described(run: Run, cluster: Fak
     assert run(*AT, *OF_ALICE, "--delete-config", "SCRAM-SHA-512")[0] == 0
     _, out, _ = run(*AT, "--describe", *USERS, "--entity-name", "alice")
     assert out == told + "SCRAM-SHA-256=iterations=8192\n"
+
+
+def test_quotas_are_set_deleted_and_described(run: Run, cluster: FakeAdmin) -> None:
+    both = (*USERS, "--entity-name", "erin", "--entity-type", "clients", "--entity-default")
+    added = "request_percentage=50,producer_byte_rate=1024"
+    code, out, _ = run(*AT, "--alter", *both, "--add-config", added)
+    assert (code, out) == (0, "Completed updating config for user erin.\n")
+    entity = QuotaEntity(user="erin", client_id="")
+    assert cluster.quotas == {entity: {"request_percentage": 50.0, "producer_byte_rate": 1024.0}}
+    _, out, _ = run(*AT, "--describe", *USERS, "--entity-type", "clients")
+    told = "Quota configs for user-principal 'erin', the default client-id are "
+    assert out == told + "request_percentage=50.0, producer_byte_rate=1024.0\n"
+    assert run(*AT, "--describe", *USERS)[1] == ""
+    assert run(*AT, "--alter", *both, "--delete-config", "request_percentage")[0] == 0
+    assert run(*AT, "--describe", *both)[1] == told + "producer_byte_rate=1024.0\n"
+    assert cluster.asked[-1] == ("quotas", entity, {"request_percentage": None})
+    code, out, err = run(*AT, "--alter", *both, "--delete-config", "request_percentage")
+    assert (code, out) == (1, "")
+    assert err == "Error while executing config command: Invalid config(s): request_percentage\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "entity"),
+    [
+        ((*USERS, "--entity-default", "--entity-type=clients", "--entity-name=c"), ("", "c")),
+        ((*USERS, "--entity-name=u", "--entity-type=clients", "--entity-default"), ("u", "")),
+        (("--entity-type=clients", "--entity-default", *USERS, "--entity-name=u"), ("u", "")),
+        ((*USERS, "--entity-default", "--entity-type=clients", "--entity-default"), ("", "")),
+        (("--entity-type=clients", *USERS, "--entity-name=c", "--entity-name=u"), ("u", "c")),
+        (("--client", "c", "--user", "u"), ("u", "c")),
+        (("--client-defaults", "--user", "u"), ("u", "")),
+        ((*USERS, "--entity-default"), ("", None)),
+        (("--client", "c"), (None, "c")),
+    ],
+)
+def test_names_belong_to_the_types_in_their_order(
+    run: Run, cluster: FakeAdmin, flags: tuple[str, ...], entity: tuple[str | None, str | None]
+) -> None:
+    code, _, err = run(*AT, "--alter", *flags, "--add-config", "consumer_byte_rate=1e9")
+    assert (code, err) == (0, "")
+    user, client_id = entity
+    whose = QuotaEntity(user=user, client_id=client_id)
+    assert cluster.asked == [("quotas", whose, {"consumer_byte_rate": 1e9})]
+
+
+def test_quotas_of_addresses(run: Run, cluster: FakeAdmin) -> None:
+    flags = ("--entity-type", "ips", "--entity-default")
+    code, out, _ = run(*AT, "--alter", *flags, "--add-config", "connection_creation_rate=5")
+    assert (code, out) == (0, "Completed updating default config for ips in the cluster.\n")
+    _, out, _ = run(*AT, "--describe", "--entity-type", "ips")
+    assert out == "Quota configs for the default ip are connection_creation_rate=5.0\n"
+    code, out, _ = run(*AT, "--alter", "--ip", "::1", "--add-config", "connection_creation_rate=7")
+    assert (code, out) == (0, "Completed updating config for ip ::1.\n")
+    _, out, _ = run(*AT, "--describe", "--ip", "::1")
+    assert out == "Quota configs for ip '::1' are connection_creation_rate=7.0\n"
+
+
+def test_a_user_shows_quotas_and_credentials(run: Run, cluster: FakeAdmin) -> None:
+    cluster.quotas[QuotaEntity(user="alice")] = {"producer_byte_rate": 1048576.0 * 10}
+    quota = "Quota configs for user-principal 'alice' are producer_byte_rate=1.048576E7\n"
+    code, out, _ = run(*AT, "--describe", "--user", "alice")
+    assert (code, out) == (
+        0,
+        quota + "Error retrieving SCRAM credential configs for user-principal 'alice': "
+        "RESOURCE_NOT_FOUND: The named thing does not exist.\n",
+    )
+    cluster.credentials["alice"] = {"SCRAM-SHA-256": 4096}
+    scram = (
+        "SCRAM credential configs for user-principal 'alice' are SCRAM-SHA-256=iterations=4096\n"
+    )
+    assert run(*AT, "--describe", *USERS)[1] == quota + scram
+    assert run(*AT, "--describe", "--user-defaults")[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1024.0, "1024.0"),
+        (0.5, "0.5"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (123456789.0, "1.23456789E8"),
+        (2.0**62, "4.611686018427388E18"),
+        (0.0005, "5.0E-4"),
+    ],
+)
+def test_numbers_look_as_in_java(value: float, text: str) -> None:
+    assert as_double(value) == text
