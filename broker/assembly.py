@@ -24,12 +24,13 @@ from ..security.listener import listener_properties
 from ..security.sasl.settings import SaslConfig
 from ..security.tls import ClientTls
 from ..security.tls_config import TlsConfig
+from ..security.tokens import TokenKey
 from ..storage.directory import LogDirectory
 from .admission.doors import Doors, share_descriptors
 from .admission.entrance import Entrance
 from .admission.limits import Bounds, ConnectionLimits, bounds_of
 from .admission.load import Caps, Load
-from .admission.logins import Logins
+from .admission.logins import Known, Logins
 from .admission.rates import Rates
 from .api.fetch_sessions import FetchSessions
 from .api.table import make_apis
@@ -352,6 +353,8 @@ def make_edge(around: Surroundings) -> Edge:
     runtime, (config, settings, _), deadlines = ground.runtime, ground.settings, ground.deadlines
     limits = from_mapping(ConnectionLimits, settings)
     bounds = bounds_of(settings, names_of_listeners(config))
+    token_key = TokenKey.of(config.delegation_token_secret_key)
+    known = Known(lambda: around.metadata.image, token_key, runtime.wall_ms)
     group_config = from_mapping(GroupConfig, settings)
     groups = Groups(runtime, around.partitions, deadlines, group_config)
     producer_ids = ProducerIds(runtime, around.controller)
@@ -371,7 +374,8 @@ def make_edge(around: Surroundings) -> Edge:
         load=_make_load(ground, limits),
         refusals=Refusals(),
         authorizer=_make_authorizer(ground),
-        logins=_make_logins(ground, around.metadata),
+        logins=_make_logins(ground, known),
+        token_key=token_key,
         audit=Audit(runtime.monotonic_ms),
         metadata=around.metadata,
         whereabouts=around.whereabouts,
@@ -392,13 +396,13 @@ def _make_authorizer(ground: Ground) -> Authorizer | None:
     return None if config.class_name is None else Authorizer(config)
 
 
-def _make_logins(ground: Ground, metadata: Metadata) -> Logins | None:
+def _make_logins(ground: Ground, known: Known) -> Logins | None:
     config, properties, _ = ground.settings
     listeners = sasl_of(config, properties)
     if not listeners:
         return None
     common = from_mapping(SaslConfig, properties)
-    return Logins(common, listeners, lambda: metadata.image, ground.runtime.rng.randbytes)
+    return Logins(common, listeners, known, ground.runtime.rng.randbytes)
 
 
 def _make_telemetry(ground: Ground) -> ClientTelemetry | None:

@@ -15,6 +15,7 @@ from ..security.listener import (
     parse_protocols,
     protocol_of,
 )
+from ..security.tokens import token_secret_key
 
 ANY_ADDRESS = ("0.0.0.0", "::")
 
@@ -299,6 +300,7 @@ class BrokerConfig:
     metrics_listener: str | None = metrics_listener()
     control_security: str | None = control_security()
     control_psk_file: str | None = control_psk_file()
+    delegation_token_secret_key: str | None = token_secret_key()
 
     def check(self) -> None:
         """Raise ConfigError if settings contradict each other, or one of them cannot be parsed."""

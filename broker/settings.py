@@ -48,6 +48,9 @@ from .upkeep.compaction import CompactionConfig
 CONTROLLER_KEYS = frozenset(
     {
         "auto.leader.rebalance.enable",
+        "delegation.token.expiry.check.interval.ms",
+        "delegation.token.expiry.time.ms",
+        "delegation.token.max.lifetime.ms",
         "leader.imbalance.check.interval.seconds",
         "leader.imbalance.per.broker.percentage",
         "leader.lease.enable",

@@ -5,6 +5,7 @@ have no effect on a controller.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from ..protocol.control.messages import Endpoint
 from ..protocol.control.quorum_messages import VoterKey
@@ -25,9 +26,12 @@ from ..runtime.metrics_config import metrics_address, metrics_listener
 from ..security.authorizer_config import AuthorizerConfig
 from ..security.control_settings import control_psk_file, control_security
 from ..security.listener import OF_LISTENER
+from ..security.tokens import TokenKey, TokenPolicy, token_secret_key
 from .broker_keys import BROKER_KEYS
 from .metadata.decision import MIN_ISR, UNCLEAN_ELECTION, Defaults
 from .quorum.voters import QuorumSettings
+
+DAY_MS: Final = 86_400_000
 
 
 @config_table
@@ -175,6 +179,28 @@ class ControllerConfig:
     control_security: str | None = control_security()
     control_psk_file: str | None = control_psk_file()
     authorizer: AuthorizerConfig = part(AuthorizerConfig)
+    delegation_token_secret_key: str | None = token_secret_key()
+    delegation_token_max_lifetime_ms: int = setting(
+        "delegation.token.max.lifetime.ms",
+        7 * DAY_MS,
+        at_least=1,
+        at_most=36_500 * DAY_MS,
+        doc="The longest life of a delegation token, beyond which it cannot be renewed.",
+    )
+    delegation_token_expiry_time_ms: int = setting(
+        "delegation.token.expiry.time.ms",
+        DAY_MS,
+        at_least=1,
+        at_most=36_500 * DAY_MS,
+        doc="How long a delegation token is good before it must be renewed.",
+    )
+    delegation_token_expiry_check_interval_ms: int = setting(
+        "delegation.token.expiry.check.interval.ms",
+        3_600_000,
+        at_least=1,
+        at_most=36_500 * DAY_MS,
+        doc="How often expired delegation tokens are removed. Nobody can log in by them before.",
+    )
 
     def check(self) -> None:
         """Raise ConfigError if the settings contradict each other or are malformed."""
@@ -200,6 +226,15 @@ class ControllerConfig:
         It is 0 if there is no limit.
         """
         return self.broker_session_timeout_ms if self.leader_lease_enable else 0
+
+    @property
+    def token_policy(self) -> TokenPolicy | None:
+        """The rules by which delegation tokens are made; None if there are none."""
+        key = TokenKey.of(self.delegation_token_secret_key)
+        if key is None:
+            return None
+        lifetime_max_ms = self.delegation_token_max_lifetime_ms
+        return TokenPolicy(key, lifetime_max_ms, self.delegation_token_expiry_time_ms)
 
     @property
     def defaults(self) -> Defaults:

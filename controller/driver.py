@@ -98,7 +98,7 @@ class Controller:
         self.tally = Tally()
         self._events = events
         self.cluster_id = cluster_id
-        self.cluster = Cluster(MetadataImage(), config.defaults)
+        self.cluster = Cluster(MetadataImage(), config.defaults, tokens=config.token_policy)
         """The state with all appended records; only decisions use it."""
         self.committed = MetadataImage()
         """The state with all committed records; everything that leaves the process uses it."""

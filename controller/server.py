@@ -38,6 +38,7 @@ from .metrics import ControllerMetrics
 from .quorum.lost_log import open_metadata_log
 from .quorum.peers import Peering
 from .quorum.raft import RaftQuorum
+from .token_expiry import TokenExpiry
 from .upkeep import Upkeep
 
 START_WITHIN_MS: Final = 60_000
@@ -98,6 +99,8 @@ class ControllerServer:
         if config.authorizer.class_name is not None:
             self.authorizing = Authorizing(runtime, config.authorizer)
         self.upkeep = Upkeep(self.controller, config)
+        interval_ms = config.delegation_token_expiry_check_interval_ms
+        self.token_expiry = TokenExpiry(self.controller, interval_ms)
         self.handovers = Handovers(self.controller, config.leader_lease_ms)
         self.answers = Answers()
         self.sessions = Sessions(runtime.descriptor_limit())
@@ -180,6 +183,7 @@ class ControllerServer:
             self._doors.close()
         await self.liveness.close()
         self.upkeep.close()
+        self.token_expiry.close()
         self.handovers.close()
         for session in list(self.sessions.all):
             session.close()
@@ -207,6 +211,7 @@ class ControllerServer:
             log.warning(UNCHECKED)
         self.handovers.on_active()
         self.upkeep.on_active()
+        self.token_expiry.on_active()
         self.liveness.set_timer()
 
     def _on_replayed(self, records: Sequence[MetadataRecord], delta: Delta) -> None:
@@ -214,6 +219,7 @@ class ControllerServer:
             self.authorizing.on_metadata(delta, self.controller.cluster.image)
         self.handovers.on_replayed(records)
         self.upkeep.on_replayed(records)
+        self.token_expiry.on_replayed(records)
 
     def _on_inactive(self) -> None:
         """Forget which brokers are connected: only the active controller's knowledge counts."""

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 HIDDEN: Final = frozenset(
-    {"auth_bytes", "salt", "salted_password", "server_key", "stored_key", "secret"}
+    {"auth_bytes", "hmac", "salt", "salted_password", "server_key", "stored_key", "secret"}
 )
 """Fields whose values are secrets: `repr` shows three stars for them."""
 

@@ -134,10 +134,6 @@ KNOWN_UNUSED: dict[str, str] = {
         ),
         "ssl.enabled.protocols has the versions of TLS": ("ssl.protocol",),
         "it configures Java's security classes": (
-            "delegation.token.expiry.check.interval.ms",
-            "delegation.token.expiry.time.ms",
-            "delegation.token.max.lifetime.ms",
-            "delegation.token.secret.key",
             "principal.builder.class",
             "sasl.client.callback.handler.class",
             "sasl.kerberos.kinit.cmd",

@@ -6,7 +6,7 @@ broker: one too many replaces the one that has been there the longest.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...protocol.control.image import MetadataImage
 from ...security.sasl.plain import PlainServer
@@ -14,19 +14,33 @@ from ...security.sasl.replies import ServerEnd
 from ...security.sasl.scram import (
     BY_NAME,
     NONCE_BYTES,
+    ScramMechanism,
     ScramServer,
     ScramUsers,
+    TokenLogin,
     nonce_of,
     pretended,
 )
 from ...security.sasl.server import Offered, ServerLogin
 from ...security.sasl.settings import EnabledMechanism, ListenerSasl, SaslConfig
+from ...security.tokens import TokenKey
 from .doors import Guest
 
 LOGIN_MS: Final = 10_000
 """Milliseconds that a client has for its login, from the connection on."""
 STRANGERS_MAX: Final = 256
 """The most connections whose clients have not logged in."""
+
+
+class Known(NamedTuple):
+    """The users and the tokens that the cluster knows."""
+
+    image: Callable[[], MetadataImage]
+    """Returns the newest metadata, which has them."""
+    token_key: TokenKey | None
+    """The key of delegation tokens; None if nobody can log in by one."""
+    wall_ms: Callable[[], int]
+    """Returns the time of day, by which tokens expire."""
 
 
 class Logins:
@@ -36,12 +50,12 @@ class Logins:
         self,
         config: SaslConfig,
         listeners: Mapping[str, ListenerSasl],
-        image: Callable[[], MetadataImage],
+        known: Known,
         random_bytes: Callable[[int], bytes],
     ) -> None:
         """`listeners` has the listeners with SASL, by name."""
         self.config = config
-        self._image = image
+        self._known = known
         self._random_bytes = random_bytes
         self._offered = {
             name: {
@@ -62,7 +76,7 @@ class Logins:
         mechanism = BY_NAME.get(name)
         if mechanism is None:
             return PlainServer(enabled.passwords)
-        image, number = self._image(), mechanism.value
+        image, number = self._known.image(), mechanism.value
         known = image.scram
         model = next((known[key] for key in known if key[0] == number), None)
         users = ScramUsers(
@@ -70,7 +84,21 @@ class Logins:
             lambda user: known.get((number, user)),
             lambda user: pretended(image.scram_secret, model, user),
         )
-        return ScramServer(users, nonce_of(self._random_bytes(NONCE_BYTES)))
+        nonce = nonce_of(self._random_bytes(NONCE_BYTES))
+        return ScramServer(users, nonce, partial(self._token_of, mechanism))
+
+    def _token_of(self, mechanism: ScramMechanism, token_id: str) -> TokenLogin:
+        """Return the token of an id; one that is worth nothing if there is none."""
+        key, image = self._known.token_key, self._known.image()
+        token = image.tokens.get(token_id)
+        if key is None or token is None:
+            return TokenLogin("", pretended(image.scram_secret, None, token_id), lambda: 0)
+        ends_ms, wall_ms = min(token.expires_ms, token.latest_ms), self._known.wall_ms
+        return TokenLogin(
+            owner=token.owner.partition(":")[2],
+            credential=key.credential_of(mechanism, token_id),
+            left_ms=lambda: ends_ms - wall_ms(),
+        )
 
     def enter(self, stranger: Guest) -> None:
         """Keep a connection whose client has not logged in; the oldest of too many is closed."""

@@ -53,6 +53,7 @@ from . import (
     sasl,
     scram,
     sync_group,
+    tokens,
     txn_offset_commit,
     write_txn_markers,
 )
@@ -92,6 +93,11 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: client_quotas.alter,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: scram.describe,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: scram.alter,
+    # Delegation tokens.
+    ApiKey.CREATE_DELEGATION_TOKEN: tokens.create,
+    ApiKey.RENEW_DELEGATION_TOKEN: tokens.renew,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: tokens.expire,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: tokens.describe,
     # Logins that no listener asks for; the others are handled by `net/authentication.py`.
     ApiKey.SASL_HANDSHAKE: sasl.handshake,
     ApiKey.SASL_AUTHENTICATE: sasl.authenticate,

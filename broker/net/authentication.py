@@ -114,6 +114,7 @@ class Authentication:
         is_again = connection.session.principal is not ANONYMOUS
         edge.doors.note_proved(connection.listener.name, is_again=is_again)
         connection.session.principal = login.principal
+        connection.session.is_by_token = login.is_by_token
         connection.inbox.reader.max_frame = edge.config.socket_request_max_bytes
         if not login.has_end:
             connection.guard = None

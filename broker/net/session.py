@@ -23,6 +23,8 @@ class Session:
 
     principal: Principal = ANONYMOUS
     """The principal that the client has proved to be."""
+    is_by_token: bool = False
+    """True if it has proved that by a delegation token."""
     rights: Rights | None = None
     """The rights of that principal, made when they are first asked for."""
     software: tuple[str | None, str | None] = (None, None)

@@ -19,12 +19,13 @@ from ...protocol.errors import ApiError, ErrorCode, ProtocolError
 from ..metadata.acls import create_acls, delete_acls
 from ..metadata.brokers import unregister
 from ..metadata.configuration import alter_whole, incremental_alter
-from ..metadata.decision import Cluster, Decision
+from ..metadata.decision import Cluster, Decision, Occasion
 from ..metadata.elections import elect_leaders
 from ..metadata.features import update_features
 from ..metadata.quotas import alter_quotas
 from ..metadata.reassignments import alter_reassignments, list_reassignments
 from ..metadata.scram import alter_credentials
+from ..metadata.tokens import create_token, expire_token, renew_token
 from ..metadata.topics import create_partitions, create_topics, delete_topics
 from .describe_quorum import describe_quorum
 from .elect_leaders import wait_until_elected
@@ -37,10 +38,18 @@ DEADLINE_MAX_MS: Final = 300_000
 
 log = logging.getLogger(__name__)
 
-Decide = Callable[[Cluster, Any, Callable[[str], bytes]], Decision[Any]]
+Decide = Callable[[Cluster, Any, Occasion], Decision[Any]]
+
+
+def _with_ids(
+    decide: Callable[[Cluster, Any, Callable[[str], bytes]], Decision[Any]],
+) -> Decide:
+    """Return the decision of a change that needs new ids, and nothing else of its occasion."""
+    return lambda cluster, request, occasion: decide(cluster, request, occasion.id_of)
+
 
 FORWARDED: dict[int, Decide] = {
-    ApiKey.CREATE_TOPICS: create_topics,
+    ApiKey.CREATE_TOPICS: _with_ids(create_topics),
     ApiKey.DELETE_TOPICS: lambda cluster, request, _: delete_topics(cluster, request),
     ApiKey.CREATE_PARTITIONS: lambda cluster, request, _: create_partitions(cluster, request),
     ApiKey.ELECT_LEADERS: lambda cluster, request, _: elect_leaders(cluster, request),
@@ -56,13 +65,15 @@ FORWARDED: dict[int, Decide] = {
     ApiKey.ALTER_CONFIGS: lambda cluster, request, _: alter_whole(cluster, request),
     ApiKey.UPDATE_FEATURES: lambda cluster, request, _: update_features(cluster, request),
     ApiKey.UNREGISTER_BROKER: lambda cluster, request, _: unregister(cluster, request),
-    ApiKey.CREATE_ACLS: create_acls,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_credentials,
     ApiKey.ALTER_CLIENT_QUOTAS: lambda cluster, request, _: alter_quotas(cluster, request),
+    ApiKey.CREATE_ACLS: _with_ids(create_acls),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _with_ids(alter_credentials),
     ApiKey.DELETE_ACLS: lambda cluster, request, _: delete_acls(cluster, request),
+    ApiKey.CREATE_DELEGATION_TOKEN: create_token,
+    ApiKey.RENEW_DELEGATION_TOKEN: renew_token,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: expire_token,
 }
-"""The changes that may be forwarded. The third argument gives a topic its id by its name, an ACL
-its id by its text, and SCRAM its secret."""
+"""The changes that may be forwarded."""
 
 QUESTIONS: dict[int, Callable[["Controller", Any], object]] = {
     ApiKey.DESCRIBE_QUORUM: describe_quorum,
@@ -106,7 +117,9 @@ async def _decide(session: "Session", request: ForwardedRequest) -> ForwardedAns
         if decide is None:
             assert tell is not None
             return Decision(tell(controller, allowed))
-        return decide(cluster, allowed, lambda topic: topic_id_of(key, topic))
+        now_ms = controller.runtime.wall_ms()
+        occasion = Occasion(request.principal, now_ms, lambda name: topic_id_of(key, name))
+        return decide(cluster, allowed, occasion)
 
     def decision(cluster: Cluster) -> Decision[Any]:
         authorizing = session.authorizing

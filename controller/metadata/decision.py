@@ -5,19 +5,32 @@ driver appends the records, replays them into the image, and sends the answer on
 committed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from ...protocol.control.image import BrokerRegistration, MetadataImage
 from ...protocol.control.records import BROKER, ELIGIBLE_LEADERS, TOPIC, MetadataRecord
 from ...protocol.errors import ApiError, ErrorCode
+from ...security.tokens import TokenPolicy
 from .leader_leases import LeaderLeases
 
 A_co = TypeVar("A_co", covariant=True)
 
 DECISION_RECORDS_MAX = 10_000
 """The most records of a decision; they form one batch, which brokers apply in one step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """The circumstances of a forwarded request: who asks, when, and the ids that belong to it."""
+
+    principal: str
+    """The principal of the client, as its broker knows it."""
+    now_ms: int
+    """The time of day in milliseconds since the epoch."""
+    id_of: Callable[[str], bytes]
+    """Gives a text of the request 16 random bytes, the same each time the request is repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +86,8 @@ class Cluster:
     defaults: Defaults = field(default_factory=Defaults)
     leases: LeaderLeases | None = None
     """The leases of leaders; None if leases are off."""
+    tokens: TokenPolicy | None = None
+    """The rules of delegation tokens; None if there are none."""
 
     @property
     def next_offset(self) -> int:

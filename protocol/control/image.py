@@ -13,6 +13,7 @@ from ..acls import Acl
 from ..errors import RemoteProtocolError
 from ..quotas import QuotaEntity
 from ..scram import ScramCredential
+from ..tokens import DelegationToken
 from ..types import NO_LEADER, TopicIdPartition
 from . import records as r
 from .messages import Endpoint, VersionRange
@@ -83,6 +84,7 @@ _BROKER_FIELDS: Final = tuple(each.name for each in fields(BrokerRegistration))
 _PARTITION_FIELDS: Final = tuple(each.name for each in fields(PartitionState))
 """The fields that PartitionState and PartitionRecord have in common by name."""
 _ACL_FIELDS: Final = tuple(each.name for each in fields(Acl))
+_TOKEN_FIELDS: Final = DelegationToken._fields
 _CHANGEABLE: Final = tuple(
     each.name
     for each in fields(r.PartitionChangeRecord)
@@ -162,13 +164,15 @@ class MetadataImage:
     configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
     acls: dict[bytes, Acl] = field(default_factory=dict)
+    """The access control entries by their ids, in the order of their creation."""
     scram: dict[tuple[int, str], ScramCredential] = field(default_factory=dict)
     """The SCRAM credentials by mechanism (1 for SHA-256, 2 for SHA-512) and user."""
     scram_secret: bytes = field(default=b"", repr=False)
     """The secret of which salts for unknown users are made; empty before the first credential."""
-    """The access control entries by their ids, in the order of their creation."""
     quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
     """The client quotas of each entity that has any, by key; a change replaces the inner dict."""
+    tokens: dict[str, DelegationToken] = field(default_factory=dict)
+    """The delegation tokens by their ids, expired ones too until they are removed."""
     next_producer_id: int = 0
     unknown_records: list[r.UnknownRecord] = field(default_factory=list)
 
@@ -209,6 +213,7 @@ class MetadataImage:
             acls=dict(self.acls),
             scram=dict(self.scram),
             quotas=dict(self.quotas),
+            tokens=dict(self.tokens),
             unknown_records=list(self.unknown_records),
         )
 
@@ -239,6 +244,8 @@ class MetadataImage:
         for entity, quotas in self.quotas.items():
             for key, bound in quotas.items():
                 yield r.ClientQuotaRecord(dict(entity), key, bound)
+        for token_id, token in self.tokens.items():
+            yield r.DelegationTokenRecord(token_id, *token)
         if self.next_producer_id:
             yield r.ProducerIdsRecord(-1, -1, self.next_producer_id)
         yield from self.unknown_records
@@ -402,6 +409,19 @@ def _quota(image: MetadataImage, record: r.ClientQuotaRecord, offset: int, delta
     delta.changed_quotas[entity] = None
 
 
+def _token(
+    image: MetadataImage, record: r.DelegationTokenRecord, offset: int, delta: Delta
+) -> None:
+    image.tokens[record.token_id] = DelegationToken(**_values(record, _TOKEN_FIELDS))
+
+
+def _remove_token(
+    image: MetadataImage, record: r.RemoveDelegationTokenRecord, offset: int, delta: Delta
+) -> None:
+    if image.tokens.pop(record.token_id, None) is None:
+        raise RemoteProtocolError(f"offset {offset}: no token {record.token_id}")
+
+
 def _remove_acl(
     image: MetadataImage, record: r.RemoveAccessControlEntryRecord, offset: int, delta: Delta
 ) -> None:
@@ -435,6 +455,8 @@ _APPLY: dict[type[r.MetadataRecord], Callable[[MetadataImage, Any, int, Delta], 
     r.ScramCredentialRecord: _scram,
     r.RemoveScramCredentialRecord: _remove_scram,
     r.ClientQuotaRecord: _quota,
+    r.DelegationTokenRecord: _token,
+    r.RemoveDelegationTokenRecord: _remove_token,
     r.UnknownRecord: _unknown,
 }
 

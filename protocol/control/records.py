@@ -283,6 +283,29 @@ class ClientQuotaRecord(MetadataRecord):
     value: float | None
 
 
+@_record(19)
+class DelegationTokenRecord(MetadataRecord):
+    """A delegation token was made or renewed (`protocol/tokens.py` has its fields).
+
+    Its secret is not in the log.
+    """
+
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issued_ms: int
+    expires_ms: int
+    latest_ms: int
+
+
+@_record(20)
+class RemoveDelegationTokenRecord(MetadataRecord):
+    """A delegation token was removed, because it expired or was ended."""
+
+    token_id: str
+
+
 def encode_record(record: MetadataRecord) -> bytes:
     """Encode a record as the value of one record in a metadata batch.
 

@@ -23,6 +23,7 @@ from ...protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
+from ...protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from ...protocol.messages.create_topics import CreateTopicsResponse
 from ...protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -31,6 +32,10 @@ from ...protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from ...protocol.messages.describe_configs import ResourceType
+from ...protocol.messages.describe_delegation_token import (
+    DescribedDelegationToken,
+    DescribeDelegationTokenResponse,
+)
 from ...protocol.messages.find_coordinator import CoordinatorType, FindCoordinatorRequest
 from ...protocol.messages.init_producer_id import InitProducerIdRequest
 from ...protocol.messages.offset_fetch import (
@@ -394,3 +399,51 @@ class MovedReplicas:
             for topic in each.topics
         ]
         return Refused(AlterReplicaLogDirsResponse(results=results))
+
+
+@dataclass(frozen=True, slots=True)
+class TokenOwner:
+    """CreateDelegationToken: a token of somebody else needs a right, an own one needs none."""
+
+    needs: tuple[Need, ...] = (Need(Operation.CREATE_TOKENS, Resource.USER),)
+
+    def check(self, asker: Asker, request: CreateDelegationTokenRequest) -> Verdict:
+        """Refuse the request if the token is of a user for whom the client may not make any."""
+        owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
+        if not request.owner_principal_name or owner == str(rights_of(asker).principal):
+            return None
+        (need,) = self.needs
+        if demanded(asker, request, need, owner):
+            return None
+        return Refused(refused_whole(response_to(request), need.error))
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTokens:
+    """DescribeDelegationToken: own tokens are told, and those that the client may describe."""
+
+    needs: tuple[Need, ...] = (
+        Need(Operation.DESCRIBE, Resource.DELEGATION_TOKEN),
+        Need(Operation.DESCRIBE_TOKENS, Resource.USER),
+    )
+
+    def check(self, asker: Asker, request: Any) -> Verdict:
+        """Allow the request, but take other tokens out of its response."""
+        rights = rights_of(asker)
+        by_token, by_owner = self.needs
+        own = (rights.principal.type, rights.principal.name)
+
+        def is_shown(token: DescribedDelegationToken) -> bool:
+            owner = (token.principal_type, token.principal_name)
+            requester = (token.token_requester_principal_type, token.token_requester_principal_name)
+            renewers = [(each.principal_type, each.principal_name) for each in token.renewers]
+            return (
+                own in (owner, requester, *renewers)
+                or rights.may(*by_token, token.token_id)
+                or rights.may(*by_owner, ":".join(owner))
+            )
+
+        def amend(response: DescribeDelegationTokenResponse) -> None:
+            response.tokens = [token for token in response.tokens if is_shown(token)]
+
+        return Narrowed(request, amend)

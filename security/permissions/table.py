@@ -33,6 +33,8 @@ from .special_guards import (
     MovedReplicas,
     ProducerId,
     ScramUsers,
+    ShownTokens,
+    TokenOwner,
 )
 
 TOPIC, GROUP, CLUSTER, TRANSACTION = (
@@ -149,5 +151,9 @@ TABLE: Final[Mapping[ApiKey, Sequence[Guard]]] = {
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (DESCRIBE_CLUSTER,),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (ScramUsers(),),
+    ApiKey.CREATE_DELEGATION_TOKEN: (TokenOwner(),),
+    ApiKey.RENEW_DELEGATION_TOKEN: (),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: (),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: (ShownTokens(),),
 }
 """The guards of each API that a broker answers."""

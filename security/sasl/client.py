@@ -12,18 +12,23 @@ CLIENT_MECHANISMS: Final = (PLAIN, *BY_NAME)
 
 
 class Credentials:
-    """A mechanism, a user name and a password, with which any number of connections log in."""
+    """A mechanism, a user name and a password, with which any number of connections log in.
+
+    For a delegation token they are its id and its secret in Base64 (KIP-48).
+    """
 
     __slots__ = ("_password", "_scram", "mechanism", "name")
 
-    def __init__(self, mechanism: str, name: str, password: str) -> None:
-        """`mechanism` is PLAIN or the name of a SCRAM mechanism."""
+    def __init__(self, mechanism: str, name: str, password: str, *, is_token: bool = False) -> None:
+        """`mechanism` is PLAIN or the name of a SCRAM mechanism; a token needs one of SCRAM."""
         self.mechanism = mechanism
         self.name = name
         self._password = password
         scram = BY_NAME.get(mechanism)
-        self._scram = None if scram is None else ScramPassword(scram, name, password)
-        assert scram is not None or mechanism == PLAIN
+        self._scram = None
+        if scram is not None:
+            self._scram = ScramPassword(scram, name, password, is_token=is_token)
+        assert scram is not None or (mechanism == PLAIN and not is_token)
 
     def begin(self, random_bytes: Callable[[int], bytes]) -> ClientEnd:
         """Return the client end of a new login."""

@@ -15,6 +15,10 @@ class Accepted(NamedTuple):
     name: str
     token: bytes = b""
     """The last token for the client, by which a server may prove itself."""
+    rest_ms: int | None = None
+    """Milliseconds until the credential expires, at least 1; None if it has no end."""
+    is_by_token: bool = False
+    """True if the client has logged in by a delegation token of the user."""
 
 
 class Refused(NamedTuple):

@@ -29,8 +29,10 @@ _MESSAGE_MAX: Final = 4096
 _NAME: Final = r"(?:[^,=\0]|=2C|=3D)+"
 _FIRST: Final = re.compile(
     rf"(?P<gs2>n,(?:a=(?P<id>{_NAME}))?,)(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>[!-+\--~]+)"
-    rf"(?:,[a-zA-Z]=[^,\0]*)*)"
+    rf"(?P<extensions>(?:,[a-zA-Z]+=[^,\0]*)*))"
 )
+_BY_TOKEN: Final = "tokenauth=true"
+"""Kafka's extension of the first message: the name is that of a delegation token (KIP-48)."""
 _FINAL: Final = re.compile(
     r"(?P<without_proof>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>[!-+\--~]+)"
     r"(?:,[a-zA-Z]=[^,\0]*)*),p=(?P<proof>[A-Za-z0-9+/=]+)"
@@ -103,17 +105,36 @@ class ScramUsers(NamedTuple):
     """Returns a credential for an unknown user, always the same one for the same name."""
 
 
+class TokenLogin(NamedTuple):
+    """A delegation token by which somebody logs in."""
+
+    owner: str
+    """The name of the user that the client becomes."""
+    credential: ScramCredential
+    left_ms: Callable[[], int]
+    """Returns the milliseconds until the token expires; none are left if it is not positive."""
+
+
+TokenOf = Callable[[str], TokenLogin]
+"""Returns the delegation token with that id; if there is none, one of which no time is left."""
+
+
 class ScramServer:
-    """Checks one user's proof.
+    """Checks the proof of one user, or of one delegation token.
 
     An unknown user gets a challenge as any other does, and is refused at its proof. So nobody
     learns which users exist.
     """
 
-    def __init__(self, users: ScramUsers, nonce: str) -> None:
-        """`nonce` is printable, without a comma, and never used twice."""
+    def __init__(self, users: ScramUsers, nonce: str, token_of: TokenOf | None = None) -> None:
+        """`nonce` is printable, without a comma, and never used twice.
+
+        Without `token_of` no token is known.
+        """
         self._users = users
         self._nonce = nonce
+        self._token_of = token_of
+        self._token: TokenLogin | None = None
         self._failed = Refused(
             "Authentication failed during authentication due to invalid credentials with SASL "
             f"mechanism {users.mechanism.sasl_name}"
@@ -136,7 +157,7 @@ class ScramServer:
         name = _unescaped(found["name"])
         if found["id"] is not None and _unescaped(found["id"]) != name:
             return self._failed
-        credential = self._users.credential_of(name)
+        credential = self._credential_of(name, found["extensions"])
         self._is_known = credential is not None
         credential = credential or self._users.pretended_for(name)
         self._name, self._gs2, self._credential = name, found["gs2"], credential
@@ -145,6 +166,14 @@ class ScramServer:
         challenge = f"r={self._nonce},s={salt},i={credential.iterations}"
         self._transcript = f"{found['bare']},{challenge}"
         return Challenge(challenge.encode())
+
+    def _credential_of(self, name: str, extensions: str) -> ScramCredential | None:
+        if _BY_TOKEN not in extensions.lower().split(","):
+            return self._users.credential_of(name)
+        if self._token_of is None:
+            return None
+        self._token = self._token_of(name)
+        return self._token.credential
 
     def _on_final(self, text: str) -> Reply:
         credential, mechanism = self._credential, self._users.mechanism
@@ -166,8 +195,13 @@ class ScramServer:
         is_proved = hmac.compare_digest(key, credential.stored_key)
         if not (is_proved and self._is_known):
             return self._failed
-        verifier = base64.b64encode(mechanism.hmac(credential.server_key, message))
-        return Accepted(self._name, b"v=" + verifier)
+        verifier = b"v=" + base64.b64encode(mechanism.hmac(credential.server_key, message))
+        if self._token is None:
+            return Accepted(self._name, verifier)
+        left_ms = self._token.left_ms()
+        if left_ms <= 0:
+            return self._failed
+        return Accepted(self._token.owner, verifier, left_ms, is_by_token=True)
 
 
 class ScramPassword:
@@ -176,9 +210,13 @@ class ScramPassword:
     All brokers have the same salt for a user, so the derivation is paid once per client.
     """
 
-    def __init__(self, mechanism: ScramMechanism, name: str, password: str) -> None:
+    def __init__(
+        self, mechanism: ScramMechanism, name: str, password: str, *, is_token: bool = False
+    ) -> None:
+        """If `is_token`, name and password are the id and the secret of a delegation token."""
         self.mechanism = mechanism
         self.name = name
+        self.is_token = is_token
         self._password = password
         self._salted: dict[tuple[bytes, int], bytes] = {}
 
@@ -201,7 +239,8 @@ class ScramClient:
         self._password = password
         self._nonce = nonce
         escaped = password.name.replace("=", "=3D").replace(",", "=2C")
-        self._bare = f"n={escaped},r={nonce}"
+        extension = f",{_BY_TOKEN}" if password.is_token else ""
+        self._bare = f"n={escaped},r={nonce}{extension}"
         self._verifier: bytes | None = None
 
     def first(self) -> bytes:

@@ -78,6 +78,8 @@ class ServerLogin:
         self._expires_ms: int | None = None
         self.principal: Principal | None = None
         """The principal of the last login that succeeded."""
+        self.is_by_token = False
+        """True if that login was by a delegation token."""
 
     @property
     def is_new(self) -> bool:
@@ -151,20 +153,22 @@ class ServerLogin:
         match reply:
             case Challenge(challenge):
                 return Answered(self._token(challenge))
-            case Accepted(name, last):
-                return self._accept(user(name), last, now_ms)
+            case Accepted():
+                return self._accept(reply, now_ms)
             case Refused(message):
                 return self._refuse(message)
 
-    def _accept(self, principal: Principal, last: bytes, now_ms: int) -> Answered:
+    def _accept(self, accepted: Accepted, now_ms: int) -> Answered:
+        principal = user(accepted.name)
         if self.principal not in (None, principal):
             return self._refuse(f"the session began as {self.principal}, and it must stay so")
         assert self._mechanism is not None
-        lifetime_ms = self._offered[self._mechanism].reauth_ms
-        self.principal = principal
+        ends = (self._offered[self._mechanism].reauth_ms, accepted.rest_ms)
+        lifetime_ms = min((end for end in ends if end), default=0)
+        self.principal, self.is_by_token = principal, accepted.is_by_token
         self._end = None
         self._expires_ms = now_ms + lifetime_ms if lifetime_ms else None
-        answer = self._token(last, lifetime_ms)
+        answer = self._token(accepted.token, lifetime_ms)
         self._state = _State.COMPLETE
         return Answered(answer)
 

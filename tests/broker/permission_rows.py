@@ -18,7 +18,8 @@ from .edge_support import TOPIC, TOPIC_ID
 
 Op = Operation
 T, G, C, X = Resource.TOPIC, Resource.GROUP, Resource.CLUSTER, Resource.TRANSACTIONAL_ID
-NAMES = {T: TOPIC, G: "g", C: CLUSTER_NAME, X: "x"}
+U = Resource.USER
+NAMES = {T: TOPIC, G: "g", C: CLUSTER_NAME, X: "x", U: "User:other"}
 Right = tuple[Operation, Resource]
 Plain = Mapping[str, Any]
 
@@ -215,9 +216,21 @@ BY_VERSION: Sequence[tuple[ApiKey, range, Row]] = (
     ),
     (ApiKey.ADD_PARTITIONS_TO_TXN, range(4), Row(_added, [(Op.WRITE, X), (Op.WRITE, T)])),
     (ApiKey.ADD_PARTITIONS_TO_TXN, range(4, 6), Row(_added, [(Op.CLUSTER_ACTION, C)])),
+    (
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        range(3, 4),
+        Row(
+            {"owner_principal_type": "User", "owner_principal_name": "other"},
+            [(Op.CREATE_TOKENS, U)],
+        ),
+    ),
 )
 """Rows that do not hold for all versions."""
-FILTERED = (ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS)
+FILTERED = (
+    ApiKey.LIST_GROUPS,
+    ApiKey.LIST_TRANSACTIONS,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+)
 """The APIs that leave out what a client may not see, and never refuse."""
 INSIDE = (
     ApiKey.PRODUCE,
@@ -233,5 +246,7 @@ OPEN = (
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
     ApiKey.PUSH_TELEMETRY,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
 )
 """The APIs that need nothing."""

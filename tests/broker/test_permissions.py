@@ -52,6 +52,7 @@ from .permission_rows import (
     Right,
     Row,
     T,
+    U,
     X,
     filled,
     right,
@@ -62,6 +63,7 @@ DENIED = {
     G: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     C: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     X: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    U: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 IN_PART = (ApiKey.CREATE_TOPICS, ApiKey.OFFSET_FETCH)
 """A topic may be created whose settings are not told, and a group asked for no topic: see below."""

@@ -30,7 +30,7 @@ from minikafka.security.authorizer_config import AuthorizerConfig
 from minikafka.security.permissions.refusing import nothing
 
 from ..broker.edge_support import TOPIC, TOPIC_ID
-from ..broker.permission_rows import ROWS, Right, Row, right
+from ..broker.permission_rows import BY_VERSION, OPEN, ROWS, Right, Row, right
 from .conftest import WAIT_MS, FakeBroker, Lab
 from .test_acls import wanted
 
@@ -49,7 +49,7 @@ CREATE = AclCreation(
 
 
 def cases() -> Iterator[Any]:
-    for api_key, row in ROWS:
+    for api_key, row in (*ROWS, *((api_key, row) for api_key, _, row in BY_VERSION)):
         if api_key in FORWARDED or api_key in QUESTIONS:
             version = shape_of(request_class(api_key)).versions.last
             yield pytest.param(api_key, version, row, id=f"{api_key.name}-{row.needs[0][0].name}")
@@ -96,8 +96,8 @@ def test_each_forwarded_api_is_refused_then_allowed_by_exactly_what_it_needs(
 
 
 def test_all_that_is_forwarded_has_its_row() -> None:
-    tested = {api_key for api_key, _ in ROWS}
-    assert tested >= FORWARDED.keys() | QUESTIONS.keys()
+    tested = {api_key for api_key, _ in ROWS} | {api_key for api_key, _, _ in BY_VERSION}
+    assert tested | set(OPEN) >= FORWARDED.keys() | QUESTIONS.keys()
 
 
 def topics(*names: str) -> CreateTopicsRequest:

@@ -12,6 +12,8 @@ from kio.serial import _introspect as introspect
 
 from minikafka.protocol.schema import UNSET, Element, shape_of
 
+from ..protocol.strategies import TIMES_FROM_ZERO
+
 OWN_TAGS = 10_000
 KIO_TYPES = {
     "timedelta_i32": "int32",
@@ -19,7 +21,7 @@ KIO_TYPES = {
     "datetime_i64": "int64",
     "error_code": "int16",
 }
-TIMES_OR_NONE = {"log_append_time_ms", "transaction_start_time_ms"}
+TIMES_OR_NONE = {"log_append_time_ms", *TIMES_FROM_ZERO}
 NUMBERS = {"int8", "int16", "uint16", "int32", "uint32", "int64", "float64"}
 ABSENT = object()
 

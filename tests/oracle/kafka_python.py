@@ -42,4 +42,5 @@ def definition(name: str) -> dict[str, Any]:
 def has(name: str) -> bool:
     """Does it know the message? It lacks some APIs, which kio has."""
     api = name.removesuffix("Request").removesuffix("Response")
-    return api not in ("UnregisterBroker", "GetTelemetrySubscriptions", "PushTelemetry")
+    lacking = ("UnregisterBroker", "GetTelemetrySubscriptions", "PushTelemetry")
+    return api not in lacking and not api.endswith("DelegationToken")

@@ -20,6 +20,13 @@ RANGES = {
 }
 OWN_TAGS = 10_000
 TIMES = {"log_append_time_ms", "retention_time_ms"}
+TIMES_FROM_ZERO = {
+    "transaction_start_time_ms",
+    "issue_timestamp_ms",
+    "expiry_timestamp_ms",
+    "max_timestamp_ms",
+}
+"""The times that kio reads only if they are not negative."""
 ERROR_CODES = st.sampled_from([int(code) for code in ErrorCode])
 
 
@@ -58,8 +65,8 @@ def _of_field(field: Field, version: int, foreign: bool) -> st.SearchStrategy[An
         return ERROR_CODES
     if foreign and field.name in TIMES:
         return st.sampled_from([-1, 0, 1_700_000_000_123])
-    if foreign and field.name == "transaction_start_time_ms":
-        return st.sampled_from([0, 1_700_000_000_123])  # kio reads no negative one
+    if foreign and field.name in TIMES_FROM_ZERO:
+        return st.sampled_from([0, 1_700_000_000_123])
     values = _of_element(field.element, version, foreign)
     if version in field.nullable:
         return st.none() | values

@@ -74,6 +74,10 @@ def an_image_of_everything() -> MetadataImage:
         r.ClientQuotaRecord({"user": "alice", "client-id": None}, "request_percentage", 50.5),
         r.ClientQuotaRecord({"user": "bob"}, "producer_byte_rate", 1024.0),
         r.ClientQuotaRecord({"user": "bob"}, "producer_byte_rate", None),
+        r.DelegationTokenRecord("t1", "User:a", "User:b", ("User:c",), 1, 2, 9),
+        r.DelegationTokenRecord("t2", "User:a", "User:a", (), 1, 2, 9),
+        r.DelegationTokenRecord("t1", "User:a", "User:b", ("User:c",), 1, 5, 9),
+        r.RemoveDelegationTokenRecord("t2"),
         r.ProducerIdsRecord(1, 3, 2000),
         r.UnknownRecord(99, 1, (1, "x")),
         r.BrokerChangeRecord(1, 3, in_controlled_shutdown=True),
@@ -188,6 +192,7 @@ def test_made_and_deleted_in_one_delta_leaves_nothing_to_do_but_delete() -> None
         r.TopicRecord("other", T),
         r.BrokerChangeRecord(1, 77, fenced=True),
         r.BrokerChangeRecord(2, 3, fenced=True),
+        r.RemoveDelegationTokenRecord("t2"),
     ],
 )
 def test_a_13_a_record_that_does_not_fit_is_never_skipped(record: r.MetadataRecord) -> None:
@@ -228,6 +233,7 @@ def test_a_copy_is_not_reached_by_later_records() -> None:
         r.FeatureRecord(r.METADATA_VERSION, 2),
         r.UnknownRecord(98, 1, ()),
         r.TopicRecord("u", U),
+        r.RemoveDelegationTokenRecord("t1"),
     )
     assert copy == twin
 

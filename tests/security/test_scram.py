@@ -16,6 +16,7 @@ from minikafka.security.sasl.scram import (
     ScramPassword,
     ScramServer,
     ScramUsers,
+    TokenLogin,
     credential_of,
 )
 
@@ -176,6 +177,50 @@ def test_a_credential_does_not_show_its_keys() -> None:
     for text in (repr(known), str(known)):
         assert repr(known.stored_key) not in text
         assert repr(known.salt) not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "left_ms", "is_accepted"), [("t", 5, True), ("t", 0, False), ("alice", 5, False)]
+)
+def test_a_token_logs_in_as_its_owner_until_it_expires(
+    name: str, left_ms: int, is_accepted: bool
+) -> None:
+    token = TokenLogin("owner", credential(SHA_256, "pw"), lambda: left_ms)
+    worthless = TokenLogin("", ScramCredential(SALT, b"k" * 32, b"s" * 32, 4096), lambda: 0)
+    users = ScramUsers(SHA_256, KNOWN[SHA_256].get, lambda name: KNOWN[SHA_256]["alice"])
+    end = ScramServer(users, "server-nonce", lambda name: token if name == "t" else worthless)
+    client = ScramClient(ScramPassword(SHA_256, name, "pw", is_token=True), "client-nonce")
+    assert client.first() == f"n,,n={name},r=client-nonce,tokenauth=true".encode()
+    reply = log_in(client, end)
+    if not is_accepted:
+        assert reply == failed()
+        return
+    assert isinstance(reply, Accepted)
+    assert (reply.name, reply.rest_ms, reply.is_by_token) == ("owner", left_ms, True)
+
+
+@pytest.mark.parametrize(
+    ("extensions", "is_token"),
+    [
+        (b",tokenauth=true", True),
+        (b",a=b,TokenAuth=TRUE", True),
+        (b",tokenauth=false", False),
+        (b",tokenauth=true ", False),
+        (b",xtokenauth=true", False),
+        (b"", False),
+    ],
+)
+def test_only_the_extension_means_a_token(extensions: bytes, is_token: bool) -> None:
+    asked: list[str] = []
+
+    def token_of(name: str) -> TokenLogin:
+        asked.append(name)
+        return TokenLogin("owner", credential(SHA_256, "pw"), lambda: 5)
+
+    users = ScramUsers(SHA_256, KNOWN[SHA_256].get, lambda name: KNOWN[SHA_256]["alice"])
+    end = ScramServer(users, "server-nonce", token_of)
+    assert isinstance(end.step(b"n,,n=alice,r=x" + extensions), Challenge)
+    assert asked == (["alice"] if is_token else [])
 
 
 @given(st.lists(st.binary(max_size=200), max_size=3))

@@ -1,0 +1,45 @@
+"""CreateDelegationToken: get a token with which processes log in as a user (KIP-48, KIP-373)."""
+
+from ..api import ApiKey
+from ..schema import Bytes, Int16, Int32, Int64, String, field, nested, request, response
+
+
+@nested
+class CreatableRenewers:
+    """A principal that may renew the token."""
+
+    principal_type: String
+    principal_name: String
+
+
+@request(ApiKey.CREATE_DELEGATION_TOKEN, versions="1-3", flexible="2+")
+class CreateDelegationTokenRequest:
+    """Ask for a token of the client itself or, from version 3 on, of another user."""
+
+    owner_principal_type: String | None = field("3+", default=None)
+    owner_principal_name: String | None = field("3+", default=None)
+    """The user as whom the token logs in; None or empty means the client."""
+    renewers: list[CreatableRenewers]
+    max_lifetime_ms: Int64
+    """The milliseconds after which nobody can renew the token; the brokers' own bound if it is not
+    positive."""
+
+
+@response(ApiKey.CREATE_DELEGATION_TOKEN)
+class CreateDelegationTokenResponse:
+    """The token. Times are in milliseconds since the epoch."""
+
+    error_code: Int16 = field(default=0)
+    principal_type: String
+    principal_name: String
+    """The owner, as whom the token logs in."""
+    token_requester_principal_type: String = field("3+", default="")
+    token_requester_principal_name: String = field("3+", default="")
+    issue_timestamp_ms: Int64
+    expiry_timestamp_ms: Int64
+    max_timestamp_ms: Int64
+    token_id: String
+    """The user name of a login by the token."""
+    hmac: Bytes
+    """The secret; in Base64 it is the password of a login by the token."""
+    throttle_time_ms: Int32 = field(default=0)

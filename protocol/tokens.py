@@ -1,0 +1,34 @@
+"""A delegation token, as the metadata log keeps it: whose it is and until when, without its secret.
+
+Times are in milliseconds since the epoch. Principals are texts such as `User:alice`.
+"""
+
+from typing import NamedTuple
+
+
+class DelegationToken(NamedTuple):
+    """A token with which processes log in as its owner for a while (KIP-48)."""
+
+    owner: str
+    """The principal as whom the token logs in."""
+    requester: str
+    """The principal that asked for the token."""
+    renewers: tuple[str, ...]
+    """The principals that may renew the token beside its owner."""
+    issued_ms: int
+    expires_ms: int
+    """The time from which on nobody can log in by the token."""
+    latest_ms: int
+    """The time beyond which the token cannot be renewed."""
+
+    def has_expired(self, now_ms: int) -> bool:
+        """True if nobody can log in by the token any more."""
+        return now_ms >= min(self.expires_ms, self.latest_ms)
+
+    def may_renew(self, principal: str) -> bool:
+        """True if the principal may renew the token and let it expire."""
+        return principal == self.owner or principal in self.renewers
+
+    def concerns(self, principal: str) -> bool:
+        """True if the principal owns the token, asked for it or may renew it."""
+        return principal == self.requester or self.may_renew(principal)
