@@ -18,6 +18,7 @@ from ...protocol.control.frames import (
     with_size,
 )
 from ...protocol.control.messages import ANSWERS, Endpoint, Hello, HelloAnswer, Refused, Request
+from ...protocol.control.packing import ITEM_COUNT_MAX
 from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from ...protocol.framing import FrameReader
 from ...security.control_keys import ControlKeys
@@ -50,6 +51,7 @@ class ControlStream(asyncio.BufferedProtocol):
         self._on_closed: Callable[[str], None] | None = on_closed
         self._say_refused = say_refused or _say_refused
         self._reader = FrameReader(FRAME_BYTES_MAX + TAG_BYTES, on_resized)
+        self._items_max = ITEM_COUNT_MAX
         self._transport: asyncio.Transport | None = None
         self.seal: Seal | None = None
         """The seal of all frames from now on, in both directions; None while there is none."""
@@ -63,9 +65,13 @@ class ControlStream(asyncio.BufferedProtocol):
         """The bytes of the receive buffer, which grows for large frames."""
         return self._reader.capacity
 
-    def limit_frames(self, size: int) -> None:
-        """Refuse frames of more than `size` bytes from now on. Their tags are not counted."""
+    def limit_frames(self, size: int, items_max: int) -> None:
+        """Refuse frames of more than `size` bytes, or with an array of more items, from now on.
+
+        Their tags are not counted.
+        """
         self._reader.max_frame = size + TAG_BYTES
+        self._items_max = items_max
 
     @property
     def is_open(self) -> bool:
@@ -114,7 +120,8 @@ class ControlStream(asyncio.BufferedProtocol):
         try:
             for body in self._reader.feed(nbytes):
                 # A frame may bring the seal of those after it in the same read.
-                frame = decode_frame(body if self.seal is None else self.seal.open(body))
+                body = body if self.seal is None else self.seal.open(body)
+                frame = decode_frame(body, self._items_max)
                 if self.is_open:
                     self._on_frame(frame)
         except RemoteProtocolError as error:

@@ -20,6 +20,7 @@ from ...protocol.control.messages import (
     Refused,
     SealOffer,
 )
+from ...protocol.control.packing import ITEM_COUNT_MAX
 from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from . import hello
 from .authorizing import Authorizing
@@ -33,6 +34,8 @@ SETTLED_WITHIN_MS: Final = 800
 """Milliseconds that a request waits for an election that is under way."""
 HELLO_BYTES_MAX: Final = 64 << 10
 """Bytes that a connection may hold before its Hello."""
+HELLO_ITEMS_MAX: Final = 64
+"""The longest array in a frame before Hello."""
 HELLO_WITHIN_MS: Final = 10_000
 """Milliseconds within which the Hello must come, so that a silent connection does not hold a
 descriptor for ever."""
@@ -49,7 +52,7 @@ class Session:
         self.stream = ControlStream(
             self._on_frame, self._on_closed, self._on_resized, self._say_refused
         )
-        self.stream.limit_frames(HELLO_BYTES_MAX)
+        self.stream.limit_frames(HELLO_BYTES_MAX, HELLO_ITEMS_MAX)
         self._has_offered = False
         self.greeting: Hello | None = None
         self.broker: tuple[int, int] | None = None
@@ -171,7 +174,7 @@ class Session:
         else:
             self.stream.send(correlation_id, answer)
             self.greeting = greeting
-            self.stream.limit_frames(FRAME_BYTES_MAX)
+            self.stream.limit_frames(FRAME_BYTES_MAX, ITEM_COUNT_MAX)
 
     def _refuse(self, correlation_id: int, greeting: Hello, answer: HelloAnswer) -> None:
         self.stream.send(correlation_id, answer)

@@ -15,7 +15,7 @@ from ..framing import KAFKA_REQUEST_BEGIN
 from ..types import Buffer
 from . import quorum_messages as _declares_its_kinds  # noqa: F401
 from .messages import KINDS, kind_of
-from .packing import dumps, from_plain, loads, to_plain
+from .packing import ITEM_COUNT_MAX, dumps, from_plain, loads, to_plain
 
 FRAME_BYTES_MAX: Final = 64 << 20
 """The largest frame accepted, in bytes; far above any request that a broker makes."""
@@ -50,20 +50,24 @@ def with_size(body: bytes) -> bytes:
     return _SIZE.pack(len(body)) + body
 
 
-def decode_frame(body: Buffer) -> Frame:
+def decode_frame(body: Buffer, items_max: int = ITEM_COUNT_MAX) -> Frame:
     """Decode a frame, given without its size; raise RemoteProtocolError if it is malformed.
 
+    No array in it may have more than `items_max` items. The decoder reserves memory for as many as
+    each array claims, and arrays nest a thousand deep, so the bound is low for a stranger's frame.
     Raise KafkaRequest if the bytes begin like a Kafka client's request.
     """
     if len(body) and body[0] == KAFKA_REQUEST_BEGIN:
         raise KafkaRequest("a Kafka request to a controller: clients need a broker's address")
-    plain = loads(body)
+    plain = loads(body, items_max)
     if type(plain) is not list or len(plain) < 3:
         raise RemoteProtocolError("a control frame is [kind, correlation, fields]")
     kind, correlation_id, fields = plain[:3]
+    # Only numbers are shown: Python cannot print a value that is nested as deep as one may be.
     if type(kind) is not int or (cls := KINDS.get(kind)) is None:
-        raise RemoteProtocolError(f"unknown kind of control message: {kind!r:.40}")
+        shown = kind if type(kind) is int else type(kind).__name__
+        raise RemoteProtocolError(f"unknown kind of control message: {shown}")
     if type(correlation_id) is not int or not 0 <= correlation_id < 1 << 63:
-        raise RemoteProtocolError(f"{cls.__name__}: bad correlation id {correlation_id!r:.40}")
+        raise RemoteProtocolError(f"{cls.__name__}: bad correlation id")
     message, _ = from_plain(cls, fields)
     return Frame(correlation_id, message)

@@ -74,12 +74,12 @@ def dumps(plain: object) -> bytes:
     return result
 
 
-def loads(data: Buffer) -> Any:
+def loads(data: Buffer, items_max: int = ITEM_COUNT_MAX) -> Any:
     """Decode exactly one MessagePack object into plain values.
 
-    Raise RemoteProtocolError otherwise.
+    Raise RemoteProtocolError otherwise, or if an array or a map has more than `items_max` items.
     """
-    limit = min(len(data), ITEM_COUNT_MAX)
+    limit = min(len(data), items_max)
     try:
         return msgpack.unpackb(data, max_array_len=limit, max_map_len=limit)
     except ValueError as error:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from minikafka.protocol.control import messages as m
 from minikafka.protocol.control import quorum_messages as q
 from minikafka.protocol.control import records as r
-from minikafka.protocol.control.frames import decode_frame, encode_frame
+from minikafka.protocol.control.frames import decode_frame, encode_body, encode_frame
 from minikafka.protocol.control.heartbeat import (
     DATAGRAM_BYTES_MAX,
     Heartbeat,
@@ -248,3 +248,19 @@ def test_a_sealed_heartbeat_without_one_in_it_is_refused(content: bytes) -> None
         decode_heartbeat(msgpack.packb(["mk-sealed", content, b"tag"]))
     with pytest.raises(RemoteProtocolError):
         decode_heartbeat(msgpack.packb(["mk-sealed", content]))
+
+
+@pytest.mark.parametrize(
+    "body", [b"\x93" + b"\x91" * 1000 + b"\x90\0\x90", b"\x93\x01" + b"\x91" * 1000 + b"\x90\x90"]
+)
+def test_a_frame_that_is_nested_deep_is_refused_in_few_words(body: bytes) -> None:
+    with pytest.raises(RemoteProtocolError) as caught:
+        decode_frame(body)
+    assert len(str(caught.value)) < 100
+
+
+def test_an_array_longer_than_the_bound_is_refused() -> None:
+    frame = encode_body(1, m.SealOffer(1, (b"id",) * 65, b"nonce"))
+    assert decode_frame(frame, 65).correlation_id == 1
+    with pytest.raises(RemoteProtocolError, match="exceeds max_array_len"):
+        decode_frame(frame, 64)
