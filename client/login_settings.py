@@ -5,6 +5,7 @@ from typing import Protocol
 from ..runtime.errors import ConfigError
 from ..security.sasl.client import CLIENT_MECHANISMS, Credentials
 from ..security.sasl.jaas import parse_jaas
+from ..security.sasl.scram import BY_NAME
 
 
 class LoginSettings(Protocol):
@@ -37,7 +38,7 @@ def credentials_of(settings: LoginSettings) -> Credentials:
     if mechanism is None:
         why = f"is required with {protocol}: one of {', '.join(CLIENT_MECHANISMS)}"
         raise ConfigError("sasl.mechanism", None, why)
-    name, password = settings.sasl_username, settings.sasl_password
+    name, password, is_token = settings.sasl_username, settings.sasl_password, False
     if settings.sasl_jaas_config is not None:
         if name is not None or password is not None:
             why = "cannot be given together with sasl.username and sasl.password"
@@ -46,8 +47,12 @@ def credentials_of(settings: LoginSettings) -> Credentials:
         name, password = login.username, login.password
         if not name or not password:
             raise ConfigError("sasl.jaas.config", None, "must give username and password")
+        is_token = login.is_token
+        if is_token and mechanism not in BY_NAME:
+            why = f"has tokenauth=true: a token logs in by {' or '.join(BY_NAME)}"
+            raise ConfigError("sasl.jaas.config", None, why)
     if not name:
         raise ConfigError("sasl.username", None, f"is required with {protocol}")
     if not password:
         raise ConfigError("sasl.password", None, f"is required with {protocol}")
-    return Credentials(mechanism, name, password)
+    return Credentials(mechanism, name, password, is_token=is_token)

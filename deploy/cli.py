@@ -44,6 +44,7 @@ SECTIONS = {
         "metadata-quorum": "Describe the quorum of controllers.",
         "features": "Describe and change the levels of features.",
         "acls": "Say who may do what, and list it.",
+        "delegation-tokens": "Make tokens that log in as a user, renew and end them.",
         "client-metrics": "Ask clients to push their metrics to the brokers.",
     },
     "Replicas and disks": {

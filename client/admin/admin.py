@@ -22,6 +22,7 @@ from . import (
     replica_reads,
     replicas,
     replication,
+    tokens,
     topics,
     transactions,
 )
@@ -134,6 +135,10 @@ class Admin:
     delete_acls = asked(acls.delete_acls)
     describe_scram_credentials = asked(credentials.describe_scram_credentials)
     alter_scram_credentials = asked(credentials.alter_scram_credentials)
+    create_delegation_token = asked(tokens.create_delegation_token)
+    renew_delegation_token = asked(tokens.renew_delegation_token)
+    expire_delegation_token = asked(tokens.expire_delegation_token)
+    describe_delegation_tokens = asked(tokens.describe_delegation_tokens)
     describe_client_quotas = asked(quotas.describe_client_quotas)
     alter_client_quotas = asked(quotas.alter_client_quotas)
 

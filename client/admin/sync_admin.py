@@ -53,6 +53,10 @@ class Admin(SyncClient[aio.Admin]):
     delete_acls = waited(aio.Admin.delete_acls)
     describe_scram_credentials = waited(aio.Admin.describe_scram_credentials)
     alter_scram_credentials = waited(aio.Admin.alter_scram_credentials)
+    create_delegation_token = waited(aio.Admin.create_delegation_token)
+    renew_delegation_token = waited(aio.Admin.renew_delegation_token)
+    expire_delegation_token = waited(aio.Admin.expire_delegation_token)
+    describe_delegation_tokens = waited(aio.Admin.describe_delegation_tokens)
     describe_client_quotas = waited(aio.Admin.describe_client_quotas)
     alter_client_quotas = waited(aio.Admin.alter_client_quotas)
 

@@ -67,6 +67,11 @@ class JaasLogin:
         return self.options.get("password")
 
     @property
+    def is_token(self) -> bool:
+        """True if name and password are the id and the secret of a delegation token."""
+        return self.options.get("tokenauth", "").lower() == "true"
+
+    @property
     def passwords(self) -> dict[str, str]:
         """The passwords of the users that may log in here, from options named user_<name>."""
         return {

@@ -124,6 +124,9 @@ def read_listener(
     if login is None or not login.username or not login.password:
         why = "must give username and password, with which brokers log in at each other"
         raise ConfigError(own.jaas_key(chosen), None, why)
+    if login.is_token:
+        why = "has tokenauth=true: brokers do not log in at each other by a token, which expires"
+        raise ConfigError(own.jaas_key(chosen), None, why)
     return ListenerSasl(mechanisms, Credentials(chosen, login.username, login.password))
 
 

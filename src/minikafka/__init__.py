@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         UndecidedTransaction,
     )
     from .client.admin.sync_admin import Admin
+    from .client.admin.token_types import DelegationToken
     from .client.admin.topic_types import (
         CreatedTopic,
         ElectionType,
@@ -151,6 +152,7 @@ _HOMES = {
         "UndecidedTransaction",
     ),
     ".client.admin.sync_admin": ("Admin",),
+    ".client.admin.token_types": ("DelegationToken",),
     ".client.admin.topic_types": (
         "CreatedTopic",
         "ElectionType",
@@ -256,6 +258,7 @@ __all__ = [
     "ConsumerRecord",
     "CorruptRecord",
     "CreatedTopic",
+    "DelegationToken",
     "DeliveryFailed",
     "DeliveryTimeout",
     "Deserializer",

@@ -182,6 +182,10 @@ def test_a_login_is_read_from_either_form(settings: dict[str, str]) -> None:
         ({"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.jaas.config": JAAS}, "sasl.jaas"),
         ({"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": JAAS}, "sasl.jaas"),
         ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS.replace('"a"', '""')}, "sasl.jaas"),
+        (
+            {"sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS.replace(";", " tokenauth=true;")},
+            "sasl.jaas",
+        ),
         ({"sasl.mechanisms": "PLAIN"}, "sasl.mechanisms"),
         ({"sasl.pasword": "hunter2"}, "sasl.pasword"),
         ({"sasl.plain.password": "hunter2"}, "sasl.plain.password"),

@@ -47,7 +47,7 @@ def test_every_command_works(tmp_path: Path) -> None:
                 log = tmp_path / "cluster" / name
                 wait_until(lambda log=log: is_ready(log), within_s=WITHIN_S)  # type: ignore[misc]
     refused = [text for block, text in output.items() if "|| echo refused" in block]
-    assert len(refused) == 2
+    assert len(refused) == 3
     assert all(text.endswith("refused\n") for text in refused)
     records = next(text for block, text in output.items() if "--max-messages 9" in block)
     assert sorted(re.findall(r"(?m)^\d$", records)) == [str(n) for n in range(1, 10)]

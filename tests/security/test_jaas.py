@@ -29,10 +29,17 @@ def test_users_and_the_own_login_are_read() -> None:
 
 def test_options_of_kafka_that_mean_nothing_here_are_kept() -> None:
     login = parse_jaas(
-        KEY, f'{SCRAM} Required username="u" password="p" tokenauth="true";', "SCRAM-SHA-512"
+        KEY, f'{SCRAM} Required username="u" password="p" debug="true";', "SCRAM-SHA-512"
     )
     assert login.username == "u"
     assert login.passwords == {}
+    assert not login.is_token
+
+
+@pytest.mark.parametrize(("value", "is_token"), [("true", True), ("TRUE", True), ("yes", False)])
+def test_a_text_says_whether_it_is_about_a_token(value: str, is_token: bool) -> None:
+    text = f'{SCRAM} required username="u" password="p" tokenauth="{value}";'
+    assert parse_jaas(KEY, text, "SCRAM-SHA-256").is_token is is_token
 
 
 @pytest.mark.parametrize(

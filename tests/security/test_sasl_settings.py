@@ -81,6 +81,7 @@ def test_a_listener_may_have_mechanisms_of_its_own() -> None:
         ({JAAS: f"{MODULE} required;"}, JAAS, "must name the users"),
         ({JAAS: f'{MODULE} required user_a="";'}, JAAS, "empty"),
         ({JAAS: f'{MODULE} required user_a="hunter3";'}, JAAS, "username and password"),
+        ({JAAS: GIVEN[JAAS].replace(";", " tokenauth=true;")}, JAAS, "by a token"),
         (
             {"sasl.mechanism.inter.broker.protocol": None},
             "sasl.mechanism.inter.broker.protocol",

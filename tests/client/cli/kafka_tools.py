@@ -20,6 +20,7 @@ CLASSES = {
     "console-producer": f"{TOOLS}.ConsoleProducer",
     "consumer-groups": f"{TOOLS}.consumer.group.ConsumerGroupCommand",
     "consumer-perf-test": f"{TOOLS}.ConsumerPerformance",
+    "delegation-tokens": f"{TOOLS}.DelegationTokenCommand",
     "delete-records": f"{TOOLS}.DeleteRecordsCommand",
     "dump-log": f"{TOOLS}.DumpLogSegments",
     "e2e-latency": f"{TOOLS}.EndToEndLatency",
