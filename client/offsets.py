@@ -70,9 +70,10 @@ async def list_offsets(
     isolation_level: int = 0,
     on_answer: Callable[[TopicPartition, ListedOffset], None] | None = None,
 ) -> dict[TopicPartition, ListedOffset]:
-    """Look up the first offset at or after each timestamp (-1 is the log's end, -2 its start).
+    """Look up the first record at or after each time, in milliseconds since the epoch.
 
-    `on_answer` is called with each answer at once. Raises ApiError if a leader refuses for good,
+    The time -1 asks for the log's end, -2 for its start. `on_answer` is called with each leader's
+    answer as it arrives. Raises ApiError if a leader refuses for good,
     RequestTimedOut after `timeout_ms`.
     """
 

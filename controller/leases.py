@@ -176,9 +176,9 @@ class Leases:
         )
 
     def on_registered(self, broker: BrokerRegistration, now_ms: int) -> None:
-        """Begin the lease of a registered broker.
+        """Begin the lease of a registered broker, in place of that of an earlier incarnation.
 
-        A new start of it takes the place of the old one.
+        A registration that is repeated only renews it.
         """
         lease = self._leases.get(broker.broker_id)
         if lease is not None and lease.broker_epoch == broker.broker_epoch:

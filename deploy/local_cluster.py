@@ -214,7 +214,10 @@ class LocalCluster:
         return next(node for node in self.layout.nodes if node.name == name)
 
     def is_running(self, node: str | int) -> bool:
-        """True if the daemon was started and its end has not been reported yet."""
+        """True if the daemon was started and its end is not known yet.
+
+        `exits`, a wait or a start makes it known.
+        """
         daemon = self._running.get(self.node(node).name)
         return daemon is not None and daemon.exited is None
 

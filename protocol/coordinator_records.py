@@ -233,25 +233,31 @@ def encode_record(record: Record, *, version: int | None = None) -> tuple[bytes,
 
 
 def decode_group_record(key: bytes, value: bytes | None) -> GroupRecord:
-    """Decode a record of `__consumer_offsets`; raise RemoteProtocolError if it is malformed."""
+    """Decode a record of `__consumer_offsets`: an UnknownRecord if its kind or version is unknown.
+
+    Raise RemoteProtocolError if it is malformed.
+    """
     found: GroupRecord = _decode(_GROUP_KINDS, key, value)
     return found
 
 
 def decode_transaction_record(key: bytes, value: bytes | None) -> TransactionStateRecord:
-    """Decode a record of `__transaction_state`; raise RemoteProtocolError if it is malformed."""
+    """Decode a record of `__transaction_state`: an UnknownRecord if its kind or version is unknown.
+
+    Raise RemoteProtocolError if it is malformed.
+    """
     found: TransactionStateRecord = _decode(_TRANSACTION_KINDS, key, value)
     return found
 
 
 def _decode(kinds: _Kinds, key: bytes, value: bytes | None) -> Any:
-    kind = _kind(key)
+    kind = _kind(key, "key")
     if kind in kinds:
         record, key_class, value_class = kinds[kind]
         found: Any = codec.decode_at(key_class, kind, memoryview(key), _KIND.size)
         if value is None:
             return record(found, None)
-        version = _kind(value)
+        version = _kind(value, "value")
         if version in shape_of(value_class).versions:
             state: Any = codec.decode_at(value_class, version, memoryview(value), _KIND.size)
             return record(found, state)
@@ -262,8 +268,8 @@ def _encode(message: object, version: int) -> bytes:
     return _KIND.pack(version) + codec.encode_bytes(message, version)
 
 
-def _kind(encoded: bytes) -> int:
+def _kind(encoded: bytes, what: str) -> int:
     if len(encoded) < _KIND.size:
-        raise RemoteProtocolError(f"a coordinator's record has a key of {len(encoded)} bytes")
+        raise RemoteProtocolError(f"a coordinator's record has a {what} of {len(encoded)} bytes")
     (kind,) = _KIND.unpack_from(encoded)
     return int(kind)

@@ -15,7 +15,10 @@ from .types import Buffer
 TEXT_MAX: Final = 255
 """The most bytes of a metric's name, and of the key or value of an attribute."""
 ATTRIBUTES_MAX: Final = 16
-"""The most attributes of one sample, and of one resource."""
+"""The most attributes of one sample, and of one resource.
+
+A sample with more is left out; of a resource with more, all attributes are left out.
+"""
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _VARINT_BYTES_MAX: Final = 10

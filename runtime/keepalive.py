@@ -1,6 +1,6 @@
 """Makes the kernel notice a silent peer that is gone, although an answer may take minutes.
 
-A member that joins a group waits for all others, as long as each may take between two polls. If the
+A member that joins a group waits for all others, up to their max.poll.interval.ms. If the
 broker's host loses power meanwhile, or a firewall drops the connection, nothing arrives that would
 end the wait before the deadline of the request, minutes later.
 """

@@ -30,7 +30,7 @@ class Authorizer:
         """A number that grows with each change of the entries."""
 
     def on_metadata(self, delta: Delta, image: MetadataImage) -> None:
-        """Apply what a run of metadata records has changed, which has led to `image`."""
+        """Apply the changes of ACLs in `delta`; `image` is the metadata after them."""
         if delta.is_snapshot:
             self._index = AclIndex()
             for acl in image.acls.values():

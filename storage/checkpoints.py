@@ -23,7 +23,7 @@ from ..runtime.config import INT64_MAX, parse_properties
 _VERSION = "0"
 _META_VERSION = "1"
 CHECK = "#crc32c"
-"""The topic in the row that holds the checksum."""
+"""The word in place of a topic in the row of the checksum. No topic can have this name."""
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:

@@ -1,8 +1,8 @@
 """Rebuilds producer state and aborted transactions by walking the batches on disk.
 
 The walk begins at a snapshot and reads batch headers, and the contents of transaction markers only.
-It is used when a log is opened, after a truncation beyond what memory holds, and when an index of
-aborted transactions is lost.
+It is used when a log is opened or copied, after a truncation beyond what memory holds, and when an
+index of aborted transactions is lost.
 """
 
 from collections.abc import Iterator, Sequence

@@ -28,9 +28,9 @@ class RecoveryPoints:
         """The greatest offset of each partition that a crash right now could leave in the file."""
         self._prepared: Points = {}
         """The offsets that are being written to a new file, which will replace the old one."""
-        self._lies = 0
-        """The number of times that the file was lowered. A write begins again if this number
-        changes meanwhile.
+        self._lowered = 0
+        """The number of times that `take_back` has lowered the file. If it does so while a write
+        prepares its new file, the write begins again.
         """
         self._writing = asyncio.Lock()
 
@@ -51,17 +51,17 @@ class RecoveryPoints:
         """
         async with self._writing:
             while True:
-                points, lies = points_now(), self._lies
+                points, lowered = points_now(), self._lowered
                 self._prepared = points
                 await self._files.prepare(self._path, encode_offsets(points))
-                if lies == self._lies:
+                if lowered == self._lowered:
                     break
             before = self._vouched
             most = {name: max(at, points.get(name, 0)) for name, at in before.items()}
             self._vouched = {**points, **most}  # A crash may bring the old file back.
             self._prepared = {}
             await self._files.put_in_place(self._path)
-            if lies == self._lies:
+            if lowered == self._lowered:
                 self._vouched = points
 
     def vouches_above(self, partition: TopicPartition, offset: int) -> bool:
@@ -70,6 +70,6 @@ class RecoveryPoints:
 
     def take_back(self, points: Points) -> None:
         """Lower the file to `points` at once; the event loop waits for the disk."""
-        self._lies += 1
+        self._lowered += 1
         self._files.replace_now(self._path, encode_offsets(points))
         self._vouched, self._prepared = dict(points), {}

@@ -110,7 +110,10 @@ class Doors:
             guest.close()
 
     def admit(self, guest: Guest) -> str | None:
-        """Register a new connection and return None, or return why it is refused."""
+        """Register a new connection and return None, or return why it is refused.
+
+        An idle connection may be closed to make room for it.
+        """
         refused = self._find_place(guest)
         if refused is None:
             self.admitted += 1

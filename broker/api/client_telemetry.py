@@ -69,7 +69,7 @@ def _telemetry(call: Call) -> ClientTelemetry:
 
 
 def _client(call: Call, instance_id: bytes) -> dict[str, str]:
-    """Return the attributes of the client, by the names in SELECTORS."""
+    """Return the client's known attributes, by the names of `protocol.client_metrics.SELECTORS`."""
     connection = call.connection
     name, version = connection.session.software
     told = {

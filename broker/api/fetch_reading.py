@@ -90,7 +90,7 @@ class Reading:
             self.answers.append(self._read(place, now_ms))
 
     def read_again(self, places: list[int]) -> None:
-        """Read the partitions at these places once more."""
+        """Read the partitions at these indexes of `partitions` once more."""
         now_ms = self._edge.runtime.monotonic_ms()
         for place in places:
             self._bytes -= len(self.answers[place].records)

@@ -167,10 +167,11 @@ class Groups:
         done: Callable[[ErrorCode, list[ErrorCode]], None],
         guard: Verification | None = None,
     ) -> None:
-        """Commit offsets; `done` gets an error for all offsets, and a list with one for each.
+        """Commit offsets.
 
-        The list counts only if the first error is NONE. `guard` is the verification of the
-        offsets' transaction, if the transaction begins in this partition.
+        `done` gets an error for the whole request and, if that is NONE, one error for each offset.
+        `guard` is the verification of the offsets' transaction; it is given if the transaction
+        has not written to the group's partition before.
         """
         shard = self.shards.of(request.group_id)
         if isinstance(shard, ErrorCode):

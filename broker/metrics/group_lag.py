@@ -1,9 +1,10 @@
 """Asks partition leaders for high watermarks, and for what groups have left to read.
 
 It asks only after a scrape, and at most once in ASK_EVERY_MS: one ListOffsets per leader for high
-watermarks, and one DescribeLag per leader for unread records. A DescribeLag names a partition only
-once, with the offset of one group; the group whose lag is oldest comes first. If a leader does not
-answer, its high watermarks are unknown.
+watermarks, and one DescribeLag per leader for unread records. A DescribeLag names at most
+MOST_PARTITIONS partitions, each once, with the offset of one group: the group that was asked about
+the longest ago. If a leader does not answer, its high watermarks are unknown, and lags stay as they
+were.
 """
 
 from collections.abc import Iterable, Iterator

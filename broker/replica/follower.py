@@ -232,7 +232,10 @@ class FollowerReplica:
         return self._delay(now_ms)
 
     def on_leader_offsets(self, start: int, end: int, log: LogView) -> Effects:
-        """Act on the bounds of the leader's log, `start` to `end`, after a fetch outside it."""
+        """Act on the leader's log start and log end, after it refused a fetch as out of range.
+
+        `end` is exclusive. The bounds are ignored unless this follower is ASKING.
+        """
         if self.phase is not Phase.ASKING:
             return NOTHING
         self.phase = Phase.FETCHING

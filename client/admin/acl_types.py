@@ -1,4 +1,4 @@
-"""Values of access control entries under their public names: entries, filters and their codes."""
+"""The types of ACLs under their public names: an entry, a filter, and the enums of their fields."""
 
 from ...protocol.acls import Acl as Acl
 from ...protocol.acls import AclFilter as AclFilter

@@ -13,7 +13,7 @@ class Admin(SyncClient[aio.Admin]):
         with Admin("localhost:9092") as admin:
             admin.create_topics([NewTopic("flights", num_partitions=6)])
 
-    Each call has a deadline of default_api_timeout_ms and raises RequestTimedOut after it. If a
+    A call raises RequestTimedOut after default_api_timeout_ms, unless its page says otherwise. If a
     call is about several things and some of them are refused, the others are done, and AdminError
     names those refused.
     """

@@ -1,1 +1,1 @@
-"""The producer: accumulate, partition, send, retry."""
+"""The producer: it partitions records, batches, sends and retries them, and runs transactions."""

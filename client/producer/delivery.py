@@ -66,14 +66,17 @@ class Delivery:
             self._watchers.append(watcher)
 
     def bind(self, batch: Batch, index: int) -> None:
-        """Take in that the record is the batch's `index`-th, counted from 0."""
+        """Note that the record is number `index` of `batch`, counted from 0.
+
+        Its watchers wait for the batch from here on.
+        """
         self._batch, self._index = batch, index
         watchers, self._watchers = self._watchers, None
         for watcher in watchers or ():
             self.when_done(watcher)
 
     def fail(self, error: ClientError) -> None:
-        """Take in that the record failed before it got into a batch."""
+        """Settle the record with an error, before it got into a batch."""
         self._error = error
         watchers, self._watchers = self._watchers, None
         for watcher in watchers or ():

@@ -41,7 +41,10 @@ class LogFacts(Protocol):
         """The newest snapshot, or None."""
 
     def end_of_epoch(self, epoch: int) -> EpochEnd | None:
-        """Return the newest epoch not above `epoch`, and its end; None if the log holds none."""
+        """Return the newest epoch not above `epoch`, and its end (exclusive).
+
+        None if neither the log nor its newest snapshot has one.
+        """
 
 
 class Match(Enum):

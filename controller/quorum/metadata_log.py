@@ -173,7 +173,10 @@ class MetadataLog:
         return epoch if epoch >= 0 and offset > self._log.log_start_offset else None
 
     def end_of_epoch(self, epoch: int) -> EpochEnd | None:
-        """Return the newest epoch not above `epoch`, and its end; None if the log holds none."""
+        """Return the newest epoch not above `epoch`, and its end (exclusive).
+
+        None if neither the log nor its newest snapshot has one.
+        """
         end, epochs = self.end, self._log.leader_epochs
         if epoch >= end.epoch:
             return EpochEnd(end.epoch, end.offset)

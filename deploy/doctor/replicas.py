@@ -12,7 +12,7 @@ from .findings import Finding, Severity
 
 IMBALANCE: Final = 0.1
 """A broker is reported if others lead more than this share of the partitions that it should lead,
-as with leader.imbalance.per.broker.percentage.
+though it is in sync; as with leader.imbalance.per.broker.percentage.
 """
 NAMED_MAX: Final = 3
 """Partitions that are named in one finding about a broker."""
@@ -214,7 +214,7 @@ def _preferred(found: Examined) -> Iterator[Finding]:
                 "not-preferred",
                 Severity.WARNING,
                 f"broker {broker}",
-                f"others lead {count} of the {due[broker]} partitions that it is in sync for and "
+                f"it is in sync, but others lead {count} of the {due[broker]} partitions that it "
                 "should lead",
                 "Elect the preferred leaders.",
                 ("leader-election", "--election-type", "preferred", "--all-topic-partitions"),

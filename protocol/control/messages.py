@@ -206,7 +206,10 @@ class FetchMetadata(Request[MetadataFetched]):
 
 @message(10)
 class SnapshotFetched(Answer):
-    """A part of a snapshot; it is complete when `position + len(data)` reaches `size`."""
+    """A part of a snapshot, from byte `position` on.
+
+    The part that reaches `size`, the snapshot's bytes, is the last.
+    """
 
     size: int = 0
     position: int = 0

@@ -18,7 +18,7 @@ class CreateDelegationTokenRequest:
 
     owner_principal_type: String | None = field("3+", default=None)
     owner_principal_name: String | None = field("3+", default=None)
-    """The user as whom the token logs in; None or empty means the client."""
+    """The user as whom its holders log in; None or empty means the client."""
     renewers: list[CreatableRenewers]
     max_lifetime_ms: Int64
     """The milliseconds after which nobody can renew the token; the brokers' own bound if it is not

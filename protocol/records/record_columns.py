@@ -246,9 +246,9 @@ def _step(body: Any, pos: int) -> int:
 
 
 def _varints(raw: NDArray[np.uint8], at: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """Read the zigzag varint at each position.
+    """Read the zigzag varint at each position; return the values and the positions after them.
 
-    Raise ValueError if one runs past its record's end.
+    Raise ValueError if one passes `stop`, is longer than 10 bytes, or does not fit 64 bits.
     """
     value, at = _unsigned(raw, at, stop)
     return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64), at

@@ -54,9 +54,9 @@ def check_token(desk: Desk, given: Given) -> None:
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """Read a form of at most `MOST_BYTES`.
+    """Read a form of at most `MOST_BYTES` and `MOST_FIELDS`; of equal names the last counts.
 
-    Raise HTTPException if it is larger, or is not a form.
+    Raise HTTPException (413 or 400) if it is larger, or is not a form.
     """
     body = bytearray()
     async for chunk in request.stream():

@@ -26,7 +26,7 @@ class Who(NamedTuple):
 
 
 class Protocol(NamedTuple):
-    """One protocol that a member supports, such as an assignor, and its metadata for that."""
+    """A protocol that a member supports, such as an assignor, and the member's metadata for it."""
 
     name: str
     metadata: bytes
