@@ -64,6 +64,8 @@ class Agent:
     def __init__(self, client: str, bootstrap: str, number: int) -> None:
         self.client = client
         self.bootstrap = bootstrap
+        self.security: Mapping[str, str] = {}
+        """How it is let in, in the words of `agents/base.py`; nothing for plain text."""
         self.log: list[str] = []
         self._events: list[dict[str, Any]] = []
         self._replies: list[dict[str, Any]] = []
@@ -90,7 +92,8 @@ class Agent:
         """Have something begun; `answer` waits for it."""
         assert self._process.stdin is not None
         assert self.is_running, f"{self.client} ended before {op}:\n" + "\n".join(self.log[-30:])
-        line = json.dumps({"op": op, "bootstrap": self.bootstrap, **arguments})
+        place = {"bootstrap": self.bootstrap, "security": {**self.security}}
+        line = json.dumps({"op": op, **place, **arguments})
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
@@ -191,6 +194,7 @@ class Agents:
         lent = [idle.pop() if idle else self._started(client, bootstrap) for _ in range(count)]
         for agent in lent:
             agent.bootstrap = bootstrap
+            agent.security = {}
         try:
             yield lent
             for agent in lent:

@@ -15,6 +15,7 @@ from . import javascript
 from .agent import Agent, Agents
 from .clients import JAVASCRIPT, client_of
 from .observer import OBSERVATIONS, Observer, Test, start_observed
+from .secured import Secured, running
 
 SETTINGS = {
     "num.partitions": "3",
@@ -45,6 +46,12 @@ def cluster(observer: Observer, tmp_path_factory: pytest.TempPathFactory) -> Ite
     with Cluster(directory, brokers=1, broker_settings=SETTINGS) as one:
         yield start_observed(observer, one)
         one.stop()
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with running(tmp_path_factory.mktemp("secured"), SETTINGS) as one:
+        yield one
 
 
 @pytest.fixture(scope="session")

@@ -76,3 +76,10 @@ def numbered(first: int, count: int, partitions: int) -> list[Record]:
 
 def values_of(records: Sequence[Record]) -> list[bytes]:
     return [one.value or b"" for one in records]
+
+
+def transact(agent: Agent, topic: str, records: list[Record], outcome: str) -> None:
+    """Send records in a transaction, and commit or abort it."""
+    agent.ask("tx_begin")
+    agent.ask("tx_send", topic=topic, records=[one.as_json() for one in records])
+    agent.ask(f"tx_{outcome}")

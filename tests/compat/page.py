@@ -47,6 +47,8 @@ They are in the clients, whatever cluster they speak to.
   `transaction.timeout.ms`.
 - kafka-python 3.0.12: a `poll` that runs out just as a join of the group completes loses the
   assignment. Poll for 500 ms or more.
+- @platformatic/kafka 1.35.0 sends AddPartitionsToTxn in version 5, which is for brokers: where
+  there are ACLs, its transactions need CLUSTER_ACTION on the cluster.
 """
 
 

@@ -9,9 +9,9 @@ from minikafka.protocol.api import ApiKey
 
 from ..support.cluster import Cluster, wait_until
 from . import javascript
-from .agent import Agent, Agents, Record, Refused
+from .agent import Agent, Agents, Refused
 from .clients import ALL, JAVASCRIPT, having, needs
-from .membership import numbered, until_received, values_of
+from .membership import numbered, transact, until_received, values_of
 
 pytestmark = [pytest.mark.slow, needs(ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT)]
 every_client = pytest.mark.parametrize("client", ALL)
@@ -33,12 +33,6 @@ def pair(cluster: Cluster, agents: Agents, client: str) -> Iterator[tuple[Agent,
 
 def make(agent: Agent, topic: str, partitions: int = PARTITIONS) -> None:
     agent.ask("create_topics", topics=[{"name": topic, "partitions": partitions}])
-
-
-def transact(agent: Agent, topic: str, records: list[Record], outcome: str) -> None:
-    agent.ask("tx_begin")
-    agent.ask("tx_send", topic=topic, records=[one.as_json() for one in records])
-    agent.ask(f"tx_{outcome}")
 
 
 def seen(agent: Agent, topic: str, count: int, isolation: str) -> list[bytes]:

@@ -1,6 +1,7 @@
 """The agent of aiokafka: one loop, requests read off standard input in a thread."""
 
 import asyncio
+import ssl
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -23,13 +24,34 @@ WAIT_S = 20
 ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
 
 
+SECURITY = {
+    "protocol": ("security_protocol",),
+    "ca": (),
+    "own": (),
+    "mechanism": ("sasl_mechanism",),
+    "user": ("sasl_plain_username",),
+    "password": ("sasl_plain_password",),
+}
+
+
+def cluster(request: Request) -> dict[str, Any]:
+    """Tell where the cluster is, and how to be let in."""
+    how = request["security"]
+    settings = {"bootstrap_servers": request["bootstrap"], **base.security_of(request, SECURITY)}
+    if "ca" in how:
+        settings["ssl_context"] = ssl.create_default_context(cafile=how["ca"])
+        if "own" in how:
+            settings["ssl_context"].load_cert_chain(how["own"])
+    return settings
+
+
 def code_of(error: BaseException) -> int | None:
     return getattr(error, "errno", None)
 
 
 @asynccontextmanager
-async def admin(request: Request) -> AsyncIterator[Any]:
-    client = aiokafka.admin.AIOKafkaAdminClient(bootstrap_servers=request["bootstrap"])
+async def admin(request: Request, **more: Any) -> AsyncIterator[Any]:
+    client = aiokafka.admin.AIOKafkaAdminClient(**cluster(request), **more)
     await client.start()
     try:
         yield client
@@ -65,6 +87,12 @@ async def delete_topics(request: Request) -> None:
 async def list_topics(request: Request) -> list[str]:
     async with admin(request) as client:
         return sorted(await client.list_topics())
+
+
+async def look(request: Request) -> list[str]:
+    with base.reasons("aiokafka"):
+        async with admin(request, request_timeout_ms=base.LOOK_MS) as client:
+            return sorted(await client.list_topics())
 
 
 async def partitions(request: Request) -> int:
@@ -107,7 +135,7 @@ async def alter_config(request: Request) -> None:
 async def produce(request: Request) -> list[list[int]]:
     compression = request.get("compression", "none")
     async with aiokafka.AIOKafkaProducer(
-        bootstrap_servers=request["bootstrap"],
+        **cluster(request),
         acks={-1: "all"}.get(request.get("acks", -1), request.get("acks")),
         compression_type=None if compression == "none" else compression,
         enable_idempotence=request.get("idempotent", False),
@@ -139,7 +167,7 @@ def record_of(record: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def reader(request: Request) -> AsyncIterator[Any]:
     consumer = aiokafka.AIOKafkaConsumer(
-        bootstrap_servers=request["bootstrap"],
+        **cluster(request),
         group_id=None,
         check_crcs=True,
         isolation_level=request.get("isolation", "read_uncommitted"),
@@ -198,7 +226,7 @@ class Member:
     def __init__(self, request: Request) -> None:
         self.group = request["group"]
         self.consumer = aiokafka.AIOKafkaConsumer(
-            bootstrap_servers=request["bootstrap"],
+            **cluster(request),
             group_id=request["group"],
             group_instance_id=request.get("instance_id"),
             auto_offset_reset="earliest",
@@ -313,7 +341,7 @@ async def delete_records(request: Request) -> int:
 
 async def tx_open(request: Request) -> None:
     joined.producer = aiokafka.AIOKafkaProducer(
-        bootstrap_servers=request["bootstrap"],
+        **cluster(request),
         transactional_id=request["id"],
         transaction_timeout_ms=request.get("timeout_ms", 60_000),
     )
@@ -359,6 +387,7 @@ OPS = (
     join,
     leave,
     list_topics,
+    look,
     offset_for_time,
     partitions,
     produce,

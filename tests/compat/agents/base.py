@@ -1,13 +1,17 @@
 """What agents in Python share: one line of JSON in, one line out; events in between."""
 
 import json
+import logging
 import sys
 import threading
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 Place = tuple[str, int]
+LOOK_MS = 1000
+"""Milliseconds for which a client tries to be let in, if it can be told."""
 _writing = threading.Lock()
 _out = open(1, "wb", closefd=False)  # noqa: SIM115
 """Buffered, whatever PYTHONUNBUFFERED says: unbuffered streams lose the rest of a short write."""
@@ -21,6 +25,16 @@ class Sent(NamedTuple):
     value: bytes | None
     headers: list[tuple[str, bytes]]
     timestamp_ms: int
+
+
+def security_of(request: Mapping[str, Any], names: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Give the settings of a client that is let in: `names` has what it calls each of these.
+
+    protocol: as in security.protocol. ca: file of authorities. own: file of a certificate and its
+    key. mechanism, user and password: of a login by SASL.
+    """
+    how = request["security"]
+    return {name: how[word] for word in how for name in names[word]}
 
 
 def records_in(request: Mapping[str, Any]) -> list[Sent]:
@@ -75,6 +89,21 @@ def tell_assigned(places: Iterable[Place]) -> None:
 def tell_records(records: list[dict[str, Any]]) -> None:
     """Tell what a member of a group has received."""
     say({"event": "records", "records": records})
+
+
+@contextmanager
+def reasons(logger: str) -> Iterator[None]:
+    """Put what a client's logger says into its error, which does not say why."""
+    said: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger(logger).addHandler(handler)
+    try:
+        yield
+    except Exception as error:
+        raise RuntimeError("; ".join([str(error), *said])) from error
+    finally:
+        logging.getLogger(logger).removeHandler(handler)
 
 
 def failure(code: int | None, error: BaseException) -> dict[str, Any]:

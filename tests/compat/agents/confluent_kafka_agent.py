@@ -16,6 +16,21 @@ admins: Any = confluent_kafka.admin
 WAIT_S = 20
 
 
+SECURITY = {
+    "protocol": ("security.protocol",),
+    "ca": ("ssl.ca.location",),
+    "own": ("ssl.certificate.location", "ssl.key.location"),
+    "mechanism": ("sasl.mechanisms",),
+    "user": ("sasl.username",),
+    "password": ("sasl.password",),
+}
+
+
+def cluster(request: Request) -> dict[str, Any]:
+    """Tell where the cluster is, and how to be let in."""
+    return {"bootstrap.servers": request["bootstrap"], **base.security_of(request, SECURITY)}
+
+
 def code_of(error: BaseException) -> int | None:
     found = error.args[0] if isinstance(error, KafkaException) else None
     return None if found is None else int(found.code())
@@ -23,7 +38,7 @@ def code_of(error: BaseException) -> int | None:
 
 def admin(request: Request) -> Any:
     """A client of its own for each request; it lives until the next one."""
-    joined.admin = admins.AdminClient({"bootstrap.servers": request["bootstrap"]})
+    joined.admin = admins.AdminClient(cluster(request))
     return joined.admin
 
 
@@ -47,6 +62,21 @@ def delete_topics(request: Request) -> None:
 
 def list_topics(request: Request) -> list[str]:
     return sorted(admin(request).list_topics(timeout=WAIT_S).topics)
+
+
+def look(request: Request) -> list[str]:
+    """It goes on trying, and says by a callback why."""
+    said: list[str] = []
+    client = admins.AdminClient(
+        {**cluster(request), "error_cb": lambda error: said.append(error.str())}
+    )
+    deadline = time.monotonic() + WAIT_S
+    while not said and time.monotonic() < deadline:
+        try:
+            return sorted(client.list_topics(timeout=0.2).topics)
+        except KafkaException:
+            client.poll(0)
+    raise RuntimeError("; ".join(said))
 
 
 def partitions(request: Request) -> int:
@@ -82,7 +112,7 @@ def alter_config(request: Request) -> None:
 
 def produce(request: Request) -> list[list[int]]:
     settings = {
-        "bootstrap.servers": request["bootstrap"],
+        **cluster(request),
         "acks": request.get("acks", -1),
         "compression.type": request.get("compression", "none"),
         "enable.idempotence": request.get("idempotent", False),
@@ -133,7 +163,7 @@ def record_of(message: Any) -> dict[str, Any]:
 def reader(request: Request) -> Consumer:
     return Consumer(
         {
-            "bootstrap.servers": request["bootstrap"],
+            **cluster(request),
             "group.id": "unused",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
@@ -180,7 +210,7 @@ class Member:
 
     def __init__(self, request: Request) -> None:
         settings = {
-            "bootstrap.servers": request["bootstrap"],
+            **cluster(request),
             "group.id": request["group"],
             "auto.offset.reset": "earliest",
             "enable.auto.commit": request.get("auto_commit", False),
@@ -342,7 +372,7 @@ def delete_records(request: Request) -> int:
 def tx_open(request: Request) -> None:
     joined.producer = Producer(
         {
-            "bootstrap.servers": request["bootstrap"],
+            **cluster(request),
             "transactional.id": request["id"],
             "transaction.timeout.ms": request.get("timeout_ms", 60_000),
             "linger.ms": 0,
@@ -398,6 +428,7 @@ OPS = (
     join,
     leave,
     list_topics,
+    look,
     offset_for_time,
     partitions,
     produce,

@@ -23,6 +23,21 @@ ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeS
 ISOLATION = {"read_uncommitted": 0, "read_committed": 1}
 
 
+SECURITY = {
+    "protocol": ("security_protocol",),
+    "ca": ("ssl_cafile",),
+    "own": ("ssl_certfile", "ssl_keyfile"),
+    "mechanism": ("sasl_mechanism",),
+    "user": ("sasl_plain_username",),
+    "password": ("sasl_plain_password",),
+}
+
+
+def cluster(request: Request) -> dict[str, Any]:
+    """Tell where the cluster is, and how to be let in."""
+    return {"bootstrap_servers": request["bootstrap"], **base.security_of(request, SECURITY)}
+
+
 class Told(Exception):
     """A refusal that the client gives as text: "[Error 40] ..."."""
 
@@ -39,8 +54,8 @@ def code_of(error: BaseException) -> int | None:
 
 
 @contextmanager
-def admin(request: Request) -> Iterator[Any]:
-    client = kafka.KafkaAdminClient(bootstrap_servers=request["bootstrap"])
+def admin(request: Request, **more: Any) -> Iterator[Any]:
+    client = kafka.KafkaAdminClient(**cluster(request), **more)
     try:
         yield client
     finally:
@@ -65,6 +80,11 @@ def delete_topics(request: Request) -> None:
 
 def list_topics(request: Request) -> list[str]:
     with admin(request) as client:
+        return sorted(client.list_topics())
+
+
+def look(request: Request) -> list[str]:
+    with base.reasons("kafka"), admin(request, bootstrap_timeout_ms=base.LOOK_MS) as client:
         return sorted(client.list_topics())
 
 
@@ -107,7 +127,7 @@ def alter_config_in_full(request: Request) -> None:
 def produce(request: Request) -> list[list[int]]:
     compression = request.get("compression", "none")
     producer = kafka.KafkaProducer(
-        bootstrap_servers=request["bootstrap"],
+        **cluster(request),
         acks={-1: "all"}.get(request.get("acks", -1), request.get("acks")),
         compression_type=None if compression == "none" else compression,
         enable_idempotence=request.get("idempotent", False),
@@ -141,7 +161,7 @@ def record_of(record: Any) -> dict[str, Any]:
 @contextmanager
 def reader(request: Request) -> Iterator[Any]:
     consumer = kafka.KafkaConsumer(
-        bootstrap_servers=request["bootstrap"],
+        **cluster(request),
         group_id=None,
         check_crcs=True,
         isolation_level=request.get("isolation", "read_uncommitted"),
@@ -188,7 +208,7 @@ class Member(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
 
     def __init__(self, request: Request) -> None:
         self.consumer = kafka.KafkaConsumer(
-            bootstrap_servers=request["bootstrap"],
+            **cluster(request),
             group_id=request["group"],
             group_instance_id=request.get("instance_id"),
             auto_offset_reset="earliest",
@@ -381,7 +401,7 @@ def list_transactions(request: Request) -> list[str]:
 
 def tx_open(request: Request) -> None:
     joined.producer = kafka.KafkaProducer(
-        bootstrap_servers=request["bootstrap"],
+        **cluster(request),
         transactional_id=request["id"],
         transaction_timeout_ms=request.get("timeout_ms", 60_000),
     )
@@ -433,6 +453,7 @@ OPS = (
     list_topics,
     list_transactions,
     log_dirs,
+    look,
     offset_for_time,
     partitions,
     produce,

@@ -27,6 +27,21 @@ WAIT_S = 20
 ACKS = {-1: "all", 0: "0", 1: "1"}
 
 
+SECURITY = {
+    "protocol": ("security_protocol",),
+    "ca": ("ssl_truststore_location",),
+    "own": ("ssl_keystore_location",),
+    "mechanism": ("sasl_mechanism",),
+    "user": ("sasl_username",),
+    "password": ("sasl_password",),
+}
+
+
+def cluster(request: Request) -> dict[str, Any]:
+    """Tell where the cluster is, and how to be let in."""
+    return {"bootstrap_servers": request["bootstrap"], **base.security_of(request, SECURITY)}
+
+
 def code_of(error: BaseException) -> int | None:
     """The broker's answer below what was raised."""
     if isinstance(error, MessageTooLarge):
@@ -40,8 +55,8 @@ def code_of(error: BaseException) -> int | None:
 
 
 @contextmanager
-def admin(request: Request) -> Iterator[Admin]:
-    with Admin(request["bootstrap"]) as client:
+def admin(request: Request, **more: Any) -> Iterator[Admin]:
+    with Admin(**cluster(request), **more) as client:
         yield client
 
 
@@ -61,6 +76,11 @@ def delete_topics(request: Request) -> None:
 
 def list_topics(request: Request) -> list[str]:
     with admin(request) as client:
+        return sorted(one.name for one in client.list_topics())
+
+
+def look(request: Request) -> list[str]:
+    with admin(request, bootstrap_timeout_ms=base.LOOK_MS) as client:
         return sorted(one.name for one in client.list_topics())
 
 
@@ -100,7 +120,7 @@ def alter_config_in_full(request: Request) -> None:
 
 def produce(request: Request) -> list[list[int]]:
     with Producer(
-        request["bootstrap"],
+        **cluster(request),
         acks=ACKS[request.get("acks", -1)],
         compression_type=request.get("compression", "none"),
         enable_idempotence=request.get("idempotent", False),
@@ -140,7 +160,7 @@ def consume(request: Request) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     deadline = time.monotonic() + request.get("wait_s", WAIT_S)
     with Consumer(
-        request["bootstrap"],
+        **cluster(request),
         auto_offset_reset="earliest",
         isolation_level=request.get("isolation", "read_uncommitted"),
         max_partition_fetch_bytes=request.get("fetch_bytes", 1_048_576),
@@ -153,14 +173,14 @@ def consume(request: Request) -> list[dict[str, Any]]:
 
 def ends(request: Request) -> list[list[int]]:
     asked = places(request)
-    with Consumer(request["bootstrap"]) as consumer:
+    with Consumer(**cluster(request)) as consumer:
         first, last = consumer.beginning_offsets(asked), consumer.end_offsets(asked)
     return [[first[place], last[place]] for place in asked]
 
 
 def offset_for_time(request: Request) -> int:
     place = TopicPartition(request["topic"], request["partition"])
-    with Consumer(request["bootstrap"]) as consumer:
+    with Consumer(**cluster(request)) as consumer:
         found = consumer.offsets_for_times({place: request["ms"]})[place]
     return -1 if found is None else found.offset
 
@@ -170,7 +190,7 @@ class Member:
 
     def __init__(self, request: Request) -> None:
         self.consumer = Consumer(
-            request["bootstrap"],
+            **cluster(request),
             group_id=request["group"],
             group_instance_id=request.get("instance_id"),
             auto_offset_reset="earliest",
@@ -332,7 +352,7 @@ def list_transactions(request: Request) -> list[str]:
 
 def tx_open(request: Request) -> None:
     joined.producer = Producer(
-        request["bootstrap"],
+        **cluster(request),
         transactional_id=request["id"],
         transaction_timeout_ms=request.get("timeout_ms", 60_000),
     )
@@ -388,6 +408,7 @@ OPS = (
     list_topics,
     list_transactions,
     log_dirs,
+    look,
     offset_for_time,
     partitions,
     produce,

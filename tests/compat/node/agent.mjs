@@ -1,4 +1,5 @@
 // What agents in JavaScript share: one line of JSON in, one line out; events in between.
+import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 
 export const say = line => process.stdout.write(JSON.stringify(line) + '\n')
@@ -9,6 +10,16 @@ export const byPlace = (one, other) =>
   one[0] < other[0] ? -1 : one[0] > other[0] ? 1 : one[1] - other[1]
 export const tellAssigned = owned => say({ event: 'assigned', places: owned.sort(byPlace) })
 export const tellRecords = records => say({ event: 'records', records })
+
+// How a client is let in; the words are those of agents/base.py.
+export function tlsOf ({ security: { ca, own } }) {
+  if (!ca) return undefined
+  const mine = own ? readFileSync(own) : undefined
+  return { ca: [readFileSync(ca)], cert: mine, key: mine }
+}
+export function saslOf ({ security: { mechanism, user, password } }, nameOf) {
+  return mechanism ? { mechanism: nameOf(mechanism), username: user, password } : undefined
+}
 
 // Offsets of records in the order they were given, from the first offset of each partition.
 export function offsetsOf (records, first) {

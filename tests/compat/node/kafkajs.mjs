@@ -3,7 +3,7 @@ import kafkajs from 'kafkajs'
 import lz4 from 'lz4js'
 import snappy from 'snappyjs'
 import zstd from 'zstd-codec'
-import { collector, data, offsetsOf, serve, tellAssigned, tellRecords, text } from './agent.mjs'
+import { collector, data, offsetsOf, saslOf, serve, tellAssigned, tellRecords, text, tlsOf } from './agent.mjs'
 
 const { Kafka, CompressionCodecs, CompressionTypes, ConfigResourceTypes, logLevel } = kafkajs
 const WAIT_S = 20
@@ -33,19 +33,23 @@ await new Promise(resolve => zstd.ZstdCodec.run(library => {
 }))
 const COMPRESSION = { none: 'None', gzip: 'GZIP', snappy: 'Snappy', lz4: 'LZ4', zstd: 'ZSTD' }
 
-const client = request => new Kafka({
+const client = (request, retries = 8) => new Kafka({
   clientId: 'kafkajs',
   brokers: request.bootstrap.split(','),
+  ssl: tlsOf(request),
+  sasl: saslOf(request, name => name.toLowerCase()),
+  // It logs in again within this time before its session ends; ten seconds is its default.
+  reauthenticationThreshold: 200,
   logLevel: logLevel.NOTHING,
-  retry: { initialRetryTime: 50, retries: 8 }
+  retry: { initialRetryTime: 50, retries }
 })
 let number = 0
 let member = null
 let producer = null
 let transaction = null
 
-async function admin (request, work) {
-  const one = client(request).admin()
+async function admin (request, work, retries) {
+  const one = client(request, retries).admin()
   await one.connect()
   try {
     return await work(one)
@@ -110,6 +114,7 @@ const ops = {
   }),
   delete_topics: request => admin(request, one => one.deleteTopics({ topics: request.names })),
   list_topics: request => admin(request, async one => (await one.listTopics()).sort()),
+  look: request => admin(request, async one => (await one.listTopics()).sort(), 1),
   partitions: request => admin(request, async one => {
     const { topics } = await one.fetchTopicMetadata({ topics: [request.topic] })
     return topics[0].partitions.length

@@ -1,11 +1,13 @@
 // The agent of @platformatic/kafka.
 import { Admin, Consumer, Producer, FetchIsolationLevels, IncrementalAlterConfigOperationTypes, ConfigResourceTypes } from '@platformatic/kafka'
-import { collector, data, offsetsOf, places, serve, tellAssigned, tellRecords, text } from './agent.mjs'
+import { collector, data, offsetsOf, places, saslOf, serve, tellAssigned, tellRecords, text, tlsOf } from './agent.mjs'
 
 const WAIT_S = 20
 const basis = request => ({
   clientId: 'platformatic',
   bootstrapBrokers: request.bootstrap.split(','),
+  tls: tlsOf(request),
+  sasl: saslOf(request, name => name),
   retries: 5,
   retryDelay: 100,
   timeout: 10_000,
@@ -16,8 +18,8 @@ let member = null
 let producer = null
 let transaction = null
 
-async function admin (request, work) {
-  const one = new Admin(basis(request))
+async function admin (request, work, more = {}) {
+  const one = new Admin({ ...basis(request), ...more })
   try {
     return await work(one)
   } finally {
@@ -109,6 +111,8 @@ const ops = {
   }),
   delete_topics: request => admin(request, one => one.deleteTopics({ topics: request.names })),
   list_topics: request => admin(request, async one => (await one.listTopics()).sort()),
+  look: request => admin(request, async one => (await one.listTopics()).sort(), { retries: 1 })
+    .catch(error => { throw new Error(wordsOf(error)) }),
   partitions: request => admin(request, async one => {
     const { topics } = await one.metadata({ topics: [request.topic] })
     return topics.get(request.topic).partitionsCount
@@ -257,6 +261,10 @@ const ops = {
     await one?.close(true)
   }
 }
+
+// Each error, and what lies below it.
+const wordsOf = error => [error, ...(error.errors ?? []), error.cause].filter(Boolean)
+  .map(one => one === error ? one.message : wordsOf(one)).join('; ')
 
 // Errors of the protocol lie below the client's own.
 const codeOf = error => {
