@@ -44,10 +44,14 @@ _SPARKS_OWN: Final = ("checkpointlocation", "outputmode", "queryname")
 
 
 class OptionError(MinikafkaError, ValueError):
-    """An option that is missing, wrong, or contradicts another."""
+    """An option that is missing, wrong, or contradicts another.
+
+    Its value is None if it is missing, or a secret.
+    """
 
     def __init__(self, option: str, value: object, why: str) -> None:
-        super().__init__(f"option {option!r} = {value!r}: {why}")
+        shown = f"option {option!r}" if value is None else f"option {option!r} = {value!r}"
+        super().__init__(f"{shown}: {why}")
         self.option = option
 
 

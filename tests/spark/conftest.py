@@ -12,6 +12,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from minikafka import (
+    Acl,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclResource,
     Admin,
     ConfigChange,
     ConfigResource,
@@ -20,13 +25,16 @@ from minikafka import (
     NewTopic,
     Producer,
     ProducerRecord,
+    ScramChange,
     TopicPartition,
 )
+from minikafka.deploy.layout import free_ports
 from minikafka.deploy.local_cluster import LocalCluster
 from minikafka.spark import cluster as sources
 from minikafka.spark import sink_clients
 from minikafka.spark.examples.flights import jobs
 from minikafka.spark.java import OLDEST, java_version
+from tests.security.certificates import authority, make
 
 # JVMs here are short of life: quick to start is worth more than quick.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -38,11 +46,20 @@ class Broker:
 
     bootstrap: str
     admin: Admin
+    secure: dict[str, str]
+    """Spark's options for its listener of SASL_SSL, where the user spark needs ACLs."""
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> str:
         dotted = {key.replace("_", "."): value for key, value in configs.items()}
         self.admin.create_topics([NewTopic(topic, partitions, 1, configs=dotted)])
         return topic
+
+    def allow(self, kind: AclResource, name: str, *operations: AclOperation) -> None:
+        """Let the user spark do this with all whose name begins so."""
+        self.admin.create_acls(
+            Acl(kind, name, AclPattern.PREFIXED, "User:spark", "*", each, AclPermission.ALLOW)
+            for each in operations
+        )
 
     def send(self, topic: str, values: list[bytes], partition: int = 0) -> None:
         with Producer(self.bootstrap) as producer:  # a new one knows the newest partitions
@@ -94,10 +111,12 @@ class Pipeline:
     def write(self, rows: DataFrame, **options: str) -> None:
         self._source(rows.write, options).mode("append").save()
 
-    def run_available(self, frame: DataFrame, checkpoint: str, topic: str) -> list[Any]:
+    def run_available(
+        self, frame: DataFrame, checkpoint: str, topic: str, **options: str
+    ) -> list[Any]:
         """Stream the available rows into a topic; return the progress of each micro-batch."""
         query = (
-            self._source(frame.writeStream, {"topic": topic})
+            self._source(frame.writeStream, {**options, "topic": topic})
             .option("checkpointLocation", str(self.folder / checkpoint))
             .trigger(availableNow=True)
             .start()
@@ -128,14 +147,35 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session.stop()
 
 
+LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+
+
 @pytest.fixture(scope="session")
-def broker() -> Iterator[Broker]:
-    settings = {"log.retention.check.interval.ms": "100"}
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    plain, secure = free_ports(2)
+    settings = {
+        "log.retention.check.interval.ms": "100",
+        "listeners": f"PLAINTEXT://127.0.0.1:{plain},SECURE://127.0.0.1:{secure}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "authorizer.class.name": "StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+        "ssl.keystore.location": make("broker").write(tmp_path_factory.mktemp("keys") / "b.pem"),
+    }
+    options = {
+        "kafka.bootstrap.servers": f"127.0.0.1:{secure}",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.ssl.truststore.certificates": authority().certificate_pem,
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": f'{LOGIN} username="spark" password="s,e=cret";',
+    }
     with (
-        LocalCluster(brokers=1, broker_config=settings) as cluster,
+        LocalCluster(brokers=1, port=plain, broker_config=settings) as cluster,
         Admin(cluster.bootstrap) as admin,
     ):
-        yield Broker(cluster.bootstrap, admin)
+        admin.alter_scram_credentials([ScramChange("spark", "SCRAM-SHA-512", "s,e=cret")])
+        yield Broker(cluster.bootstrap, admin, options)
         for kept in (sink_clients._all, sources._clusters):
             kept.close()  # as the end of a worker does: before the cluster's
 

@@ -15,6 +15,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from minikafka import AclOperation, AclResource
 from tests.spark.conftest import Pipeline
 
 pytestmark = pytest.mark.slow
@@ -101,6 +102,23 @@ def test_offsets_of_a_batch_and_partitions_added_later(pipeline: Pipeline) -> No
 def test_an_empty_topic_has_no_rows_and_the_schema(pipeline: Pipeline) -> None:
     pipeline.broker.create("empty", 2)
     assert pipeline.read(subscribe="empty").count() == 0
+
+
+def test_tls_and_a_login(pipeline: Pipeline) -> None:
+    """A batch and a stream, exactly once, with the connector's options and few ACLs."""
+    topic, copied = pipeline.broker.create("secured", 2), pipeline.broker.create("secured-2", 2)
+    pipeline.broker.allow(AclResource.TOPIC, topic, AclOperation.READ, AclOperation.WRITE)
+    pipeline.broker.allow(AclResource.TRANSACTIONAL_ID, "spark-", AclOperation.WRITE)
+    secure = pipeline.broker.secure
+    rows = pipeline.spark.range(50).select(F.format_string("%04d", "id").alias("value"))
+    pipeline.write(rows, **secure, topic=topic, delivery="exactly_once")
+    frame = pipeline.stream(**secure, subscribe=topic, startingOffsets="earliest").select("value")
+    own = {**secure, "delivery": "exactly_once"}
+    pipeline.run_available(frame, "secured", copied, **own)
+    assert values(pipeline.read(**secure, subscribe=copied)) == numbered(50)
+    wrong = secure["kafka.sasl.jaas.config"].replace("s,e=cret", "no")
+    with pytest.raises(AnalysisException, match="invalid credentials with SASL mechanism"):
+        pipeline.read(**{**secure, "kafka.sasl.jaas.config": wrong}, subscribe=topic).collect()
 
 
 def test_a_row_out_of_range_fails_the_job(pipeline: Pipeline) -> None:

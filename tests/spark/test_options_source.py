@@ -304,6 +304,10 @@ def test_settings_that_are_not_the_users(option: str, why: str) -> None:
 def test_a_secret_is_not_repeated_in_an_error() -> None:
     for key in ("sasl.pasword", "ssl.key.pasword"):
         assert "hunter2" not in str(refused({"subscribe": "t", f"kafka.{key}": "hunter2"}))
+    login = kafka(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_jaas_config="hunter2")
+    text = str(refused({"subscribe": "t", **login}))
+    assert text.startswith("option 'kafka.sasl.jaas.config': is not `LoginModule required ")
+    assert "hunter2" not in text
 
 
 def test_tls_is_what_the_client_makes_of_it() -> None:

@@ -41,6 +41,14 @@ def test_ranges_are_cut_and_columns_left_out(pipeline: Pipeline) -> None:
             {"subscribe": "cut", "kafka.ssl.client.auth": "none"},
             "'kafka.ssl.client.auth' .*unknown",
         ),
+        (
+            {
+                "subscribe": "cut",
+                "kafka.security.protocol": "SSL",
+                "kafka.ssl.truststore.location": "/no.pem",
+            },
+            "ssl.truststore.location=/no.pem: No such file",
+        ),
         ({"subscribe": "cut", "minOffsetsPerTrigger": "5"}, "only a streaming query has triggers"),
         ({"subscribe": "no-such-topic"}, "'no-such-topic': the cluster does not have it"),
     ],
