@@ -34,6 +34,10 @@ notes which API is asked in which version; only tests that passed count. A versi
 advertised and that no client here asks for is covered by [tests/oracle](../tests/oracle), which
 compares every version of every message with two other implementations. APIs from 30000 on are
 our own: clients that do not know them pass them over.
+
+Apache Kafka's own client in Java is not among them, because pip and npm do not install it. Where
+its jars are in Maven's local repository, `make peers` runs it over TLS
+([test_java.py](../tests/compat/test_java.py)).
 """
 KNOWN = """## Bugs of clients to know of
 

@@ -29,6 +29,9 @@ Security = dict[str, str]
 PASSWORD = "s,e=cret"
 SESSION_MS = 1500
 CERTIFIED, LOGIN, PLAIN = "CERTIFIED", "LOGIN", "PLAIN"
+JAVA = "java"
+SHORT = (*ALL, JAVA)
+"""The clients that have a listener of their own with short sessions."""
 
 
 def own_listener(client: str) -> str:
@@ -81,7 +84,7 @@ def settings_of(addresses: Mapping[str, str]) -> dict[str, str]:
     protocols = dict.fromkeys(addresses, "SASL_SSL") | {CERTIFIED: "SSL", PLAIN: "PLAINTEXT"}
     short = {
         f"listener.name.{own_listener(client).lower()}.connections.max.reauth.ms": str(SESSION_MS)
-        for client in ALL
+        for client in SHORT
     }
     return {
         **short,
@@ -105,7 +108,7 @@ def running(directory: Path, settings: Mapping[str, str]) -> Iterator[Secured]:
     """Run a broker that lets alice in, and lets nobody else do anything."""
     (directory / "ca.pem").write_text(authority().certificate_pem)
     (directory / "other.pem").write_text(authority("other").certificate_pem)
-    names = [PLAIN, CERTIFIED, LOGIN, *map(own_listener, ALL)]
+    names = [PLAIN, CERTIFIED, LOGIN, *map(own_listener, SHORT)]
     ports = free_ports(len(names))
     addresses = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}
     keys = {
