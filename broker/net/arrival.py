@@ -1,4 +1,9 @@
-"""A new connection before it is served: it waits its turn where more come than may come."""
+"""A new connection before it is served: it waits its turn where more come than may come.
+
+Kafka's acceptor sleeps while connections come too fast. A server of asyncio cannot be told to
+accept nothing for a while, so connections are accepted and held: their peers notice no difference,
+and each costs a descriptor and at most EARLY_MAX bytes.
+"""
 
 import asyncio
 from collections.abc import Callable

@@ -126,6 +126,12 @@ def test_a_key_of_one_listener_that_changes_nothing_is_worth_a_warning() -> None
     ]
 
 
+def test_no_value_is_resolved() -> None:
+    """As CVE-2024-31141 was: a value named a file or a variable, whose content was put there."""
+    for text in ("${file:/etc/passwd:root}", "${env:HOME}", "$HOME"):
+        assert read(broker_rack=text).broker_rack == text
+
+
 def test_a_file_of_kafkas_own_is_taken_with_a_warning_for_each_key_without_meaning() -> None:
     settings = read_settings(
         {

@@ -261,6 +261,18 @@ def test_the_last_epoch_is_followed_by_another_producer_id() -> None:
     assert (batch.identity, batch.base_sequence) == (ProducerIdentity(43, 0), 0)
 
 
+def test_the_bytes_of_a_sending_do_not_change_while_a_socket_may_hold_them() -> None:
+    """As CVE-2026-35554 was: a buffer was used again while it was sent, for another topic."""
+    queue, (batch,) = queue_of(1)
+    send_all(queue)
+    held = batch.encode()
+    before = bytes(held)
+    batch.number(ProducerIdentity(43, 1), 7, 0)
+    assert bytes(batch.encode()) != before
+    batch.complete(Acknowledged(0, 0))
+    assert bytes(held) == before
+
+
 def test_sequences_wrap_to_zero() -> None:
     queue, _ = established(0)
     queue._next_sequence = 2**31 - 2

@@ -1,5 +1,7 @@
 """PLAIN: who is let in, and what the others are told."""
 
+from hmac import compare_digest
+
 import pytest
 
 from minikafka.security.sasl.errors import SaslError
@@ -31,6 +33,22 @@ def test_s_07_another_authorization_id_is_refused() -> None:
 def test_s_04_an_unknown_user_is_told_the_same_as_a_wrong_password() -> None:
     assert answer(b"\0alice\0no") == answer(b"\0nobody\0no") == Refused(WRONG)
     assert answer("böb\0nobody\0no".encode()) == Refused(WRONG)
+
+
+@pytest.mark.parametrize("token", [b"\0alice\0pw-1", b"\0alice\0no", b"\0nobody\0pw-1"])
+def test_whoever_logs_in_costs_one_comparison_in_constant_time(
+    token: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As CVE-2021-38153 was: how long a comparison took told how much of a password was right."""
+    compared: list[bytes] = []
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append(other)
+        return compare_digest(one, other)
+
+    monkeypatch.setattr("minikafka.security.sasl.plain.hmac.compare_digest", compare)
+    answer(token)
+    assert compared == [token.rpartition(b"\0")[2]]
 
 
 @pytest.mark.parametrize(

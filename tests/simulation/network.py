@@ -73,7 +73,7 @@ class SimSocket:
 
 
 class SimServer(asyncio.AbstractServer):
-    """A listening port of one process."""
+    """A port of one process, bound at first, and listening from `start_serving` on."""
 
     def __init__(self, factory: Callable[[], Any], host: Host, port: int, shown: str) -> None:
         self.process = current_process()
@@ -83,6 +83,7 @@ class SimServer(asyncio.AbstractServer):
         self.sockets: tuple[SimSocket, ...] = (SimSocket(socket.SOCK_STREAM, (shown, port), None),)
         self._factory = factory
         self._serving: asyncio.Future[None] | None = None
+        self.listens = False
         host.listeners[port] = self
         self._resource = self.process.acquire(self._close_by_kernel)
 
@@ -111,7 +112,7 @@ class SimServer(asyncio.AbstractServer):
         await asyncio.sleep(0)
 
     async def start_serving(self) -> None:
-        pass
+        self.listens = True
 
     async def serve_forever(self) -> None:
         self._serving = asyncio.get_running_loop().create_future()
@@ -240,6 +241,7 @@ class Network:
         *,
         ssl: Any = None,
         sock: Any = None,
+        start_serving: bool = True,
         **ignored: Any,
     ) -> SimServer:
         if ssl is not None or sock is not None:
@@ -253,7 +255,9 @@ class Network:
         if port in here.listeners:
             raise OSError(errno.EADDRINUSE, f"address already in use: ({host!r}, {port})")
         shown = host or "0.0.0.0"
-        return SimServer(factory, here, port, self.names.get(shown, shown))
+        server = SimServer(factory, here, port, self.names.get(shown, shown))
+        server.listens = start_serving
+        return server
 
     def _check_bindable(self, here: Host, name: str | None) -> None:
         if name not in ANY and self.resolve(here, name) != here.address:
@@ -370,7 +374,7 @@ class Connect:
             self._retry()
             return
         server = there.listeners.get(self._port)
-        if server is None:
+        if server is None or not server.listens:
             self._later(network.latency(there, here), self._refuse)
             return
         local = (here.address, here.free_port({}))

@@ -41,3 +41,10 @@ def test_the_sentences_are_numbered_in_order() -> None:
 def test_an_empty_promise_would_be_seen() -> None:
     rows = ["| 1 | Really. | `test_that_nobody_wrote` |", "| 2 | No. | x |"]
     assert unheld("\n".join(rows)) == ["2", "test_that_nobody_wrote"]
+
+
+def test_every_test_that_the_page_of_security_names_exists() -> None:
+    there = all_tests()
+    named = NAME.findall((ROOT / "docs" / "security.md").read_text())
+    assert named
+    assert [name for name in named if name not in there] == []

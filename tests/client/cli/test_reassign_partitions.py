@@ -247,7 +247,7 @@ def test_execute_looks_before_it_asks(
 # -- verify, cancel, list
 
 
-def test_verify_tells_each_and_clears_throttles_at_the_end(
+def test_s_49_verify_tells_each_and_clears_throttles_at_the_end(
     run: Run, cluster: FakeAdmin, plan: Path
 ) -> None:
     run(*TO, "--execute", "--reassignment-json-file", plan, "--throttle", 500)
