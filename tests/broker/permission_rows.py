@@ -20,6 +20,11 @@ Op = Operation
 T, G, C, X = Resource.TOPIC, Resource.GROUP, Resource.CLUSTER, Resource.TRANSACTIONAL_ID
 U = Resource.USER
 NAMES = {T: TOPIC, G: "g", C: CLUSTER_NAME, X: "x", U: "User:other"}
+IMPLIED = {
+    Op.DESCRIBE: (Op.READ, Op.WRITE, Op.DELETE, Op.ALTER),
+    Op.DESCRIBE_CONFIGS: (Op.ALTER_CONFIGS,),
+}
+"""By operation those that include it."""
 Right = tuple[Operation, Resource]
 Plain = Mapping[str, Any]
 
@@ -32,6 +37,11 @@ class Row:
     needs: Sequence[Right] = ()
     instead: Sequence[Sequence[Right]] = ()
     """Each is a list of rights that are enough."""
+
+    @property
+    def stand_ins(self) -> Sequence[Right]:
+        """Every right that can take the place of a needed one."""
+        return [each for enough in self.instead for each in enough if each not in self.needs]
 
     def request(self, api_key: ApiKey, version: int) -> Any:
         plain = self.plain(version) if callable(self.plain) else self.plain
@@ -59,10 +69,27 @@ def _value(element: Element, plain: Any) -> object:
     return zeros.get(element.wire.name, 0) if plain is None else plain
 
 
+def spoken(api_key: ApiKey) -> range:
+    """Return the versions in which a broker serves the API."""
+    versions = shape_of(request_class(api_key)).versions
+    return range(versions.first, versions.last + 1)
+
+
 def right(operation: Operation, resource: Resource, who: str = "User:ANONYMOUS") -> Acl:
     """Return the entry that gives exactly this right."""
     name = NAMES[resource]
     return Acl(resource, name, Pattern.LITERAL, who, "*", operation, Permission.ALLOW)
+
+
+def all_but(*missing: Right) -> Sequence[Acl]:
+    """Return an entry for each right there is, except these and those that include them."""
+    taken = {
+        (operation, resource)
+        for needed, resource in missing
+        for operation in (needed, *IMPLIED.get(needed, ()))
+    }
+    every = ((operation, resource) for resource in NAMES for operation in Op if operation > Op.ALL)
+    return [right(*each) for each in every if each not in taken]
 
 
 ONE_TOPIC = {"topics": [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]}
@@ -250,3 +277,5 @@ OPEN = (
     ApiKey.EXPIRE_DELEGATION_TOKEN,
 )
 """The APIs that need nothing."""
+OPEN_BY_VERSION = {ApiKey.CREATE_DELEGATION_TOKEN: range(1, 3)}
+"""Before version 3 a token can be for its requester only."""
