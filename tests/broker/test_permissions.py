@@ -26,7 +26,11 @@ from minikafka.protocol.messages.create_topics import (
 )
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minikafka.protocol.messages.describe_cluster import DescribeClusterRequest
-from minikafka.protocol.messages.describe_groups import DescribeGroupsRequest
+from minikafka.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from minikafka.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -241,6 +245,24 @@ async def test_s_36_groups_that_a_client_may_not_describe_are_not_listed(
             told = client.ask(list_groups.ListGroupsRequest(), version)
             assert told.error_code == ErrorCode.NONE
             assert [each.group_id for each in told.groups] == shown
+
+
+@pytest.mark.parametrize("version", spoken(ApiKey.DESCRIBE_GROUPS))
+async def test_s_37_a_hidden_group_is_answered_without_state_and_members(
+    make_broker: MakeBroker, version: int
+) -> None:
+    broker = make_broker(**STANDARD)
+    client = broker.connect()
+    give(broker, right(Op.DESCRIBE, G), right(Op.DESCRIBE, T))
+    shown = filled(DescribedGroup, {"group_id": "g", "group_state": "Stable", "members": [{}]})
+    stub = Stub(broker, ApiKey.DESCRIBE_GROUPS, DescribeGroupsResponse(groups=[shown]))
+    told = client.ask(DescribeGroupsRequest(groups=["h", "g"]), version).groups
+    assert [each.groups for each in stub.seen] == [["g"]]
+    hidden = next(each for each in told if each.group_id == "h")
+    assert hidden.error_code == DENIED[G]
+    assert (hidden.group_state, hidden.protocol_data, hidden.members) == ("", "", [])
+    assert len(told) == 2
+    assert ApiKey.CONSUMER_GROUP_DESCRIBE not in TABLE
 
 
 async def test_transactions_and_their_topics_are_shown_to_who_may_describe_them(
