@@ -1,7 +1,7 @@
 """Finds the batches of a fetch that belong to aborted transactions, by the rule of KIP-98.
 
-Pure. The caller decodes control batches and reports their markers to `on_marker`. Every reader
-takes the rule from here.
+Pure. The caller decodes control batches and reports their markers to `on_marker`. The consumer and
+the Spark source both use this class.
 """
 
 from collections.abc import Iterable
@@ -36,7 +36,10 @@ class AbortedBatches:
         )
 
     def on_marker(self, producer_id: int, key: bytes | None) -> None:
-        """Take in a control batch of this producer; `key` is the key of its only record."""
+        """Process a control batch of this producer; an abort marker ends the hiding of its batches.
+
+        `key` is the key of the batch's only record.
+        """
         # Version int16, type int16.
         if key is not None and int.from_bytes(key[2:4], "big") == _ABORT:
             self._producers.pop(producer_id, None)

@@ -19,7 +19,7 @@ Assignment = dict[str, list[TopicPartition]]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member as the leader sees it."""
+    """A member of the group, with the data that its leader assigns by."""
 
     member_id: str
     topics: tuple[str, ...]
@@ -31,13 +31,13 @@ class Member:
 
     @property
     def order(self) -> tuple[bool, str]:
-        """The sort key: static members come first, by instance id; the others by member id."""
+        """The sort key: first static members, by instance id, then dynamic ones, by member id."""
         lasting = self.group_instance_id
         return (lasting is None, self.member_id if lasting is None else lasting)
 
 
 class Assignor:
-    """A strategy to share out partitions; unless overridden, members send it no user data."""
+    """A strategy to share out partitions."""
 
     name: ClassVar[str]
     """The protocol's name on the wire, known to other clients too."""
@@ -52,25 +52,25 @@ class Assignor:
         raise NotImplementedError
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Return the user data that a member sends beside its topics when it joins, if any."""
+        """Return the user data that a member adds to its subscription in a join, if any."""
         return None
 
     def read_user_data(self, member: Member, data: bytes | None) -> Member:
-        """Return `member`, completed with what its user data says."""
+        """Return `member` with the owned partitions and generation that its user data gives."""
         return member
 
 
 class Range(Assignor):
-    """Cuts each topic into runs of partitions, so that equal numbers of all topics go together.
+    """Gives each member one run of consecutive partition numbers of each topic that it reads.
 
     If a topic does not divide evenly, the first members get one partition more. Over many topics
-    the same members get all of these.
+    the same members get one more of each topic.
     """
 
     name = "range"
 
     def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
-        """Cut each topic independently of the others."""
+        """Divide each topic among its readers, independently of the other topics."""
         given: Assignment = {member.member_id: [] for member in members}
         in_order = sorted(members, key=lambda member: member.order)
         for topic in sorted(counts):
@@ -112,11 +112,11 @@ class Sticky(Assignor):
         return sticky.balance(counts, _claimants(members))
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Encode the partitions this member had last, because when it joins it owns none."""
+        """Encode the partitions this member had last; a member that joins has given all up."""
         return sticky.encode_previous(owned, generation) if owned else None
 
     def read_user_data(self, member: Member, data: bytes | None) -> Member:
-        """Return the member with the partitions it had last."""
+        """Return the member with the partitions and generation of its last assignment."""
         previous = sticky.decode_previous(data)
         if previous is None:
             return member

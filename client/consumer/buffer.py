@@ -1,6 +1,6 @@
 """The buffer between fetches and polls: chunks in the order of arrival, and errors.
 
-Pure: the event that wakes a poll is handed in. The buffer only sets it. Never fetches.
+Pure. The event that wakes a poll is given to the constructor. The buffer never fetches.
 """
 
 from collections import deque
@@ -41,7 +41,7 @@ class Buffer:
     """Fetched chunks and fetch errors, kept until a poll hands them to the user."""
 
     def __init__(self, arrived: Event, on_room: Callable[[], None]) -> None:
-        """`on_room` is called after chunks were taken or dropped."""
+        """`on_room` is called whenever chunks have left the buffer, taken by a poll or dropped."""
         self.size = 0
         """Bytes of fetched data that the buffer holds."""
         self.arrived = arrived

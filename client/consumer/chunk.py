@@ -66,7 +66,7 @@ class Chunk:
 
     @property
     def is_spent(self) -> bool:
-        """True if the user has everything that the chunk held."""
+        """True if the user has been given every record of the chunk."""
         return self._pos >= len(self.data) and self._next >= len(self._ready)
 
     def take(self, max_records: int, *, check_crcs: bool) -> list[ConsumerRecord]:
@@ -142,7 +142,10 @@ class Chunk:
         return RecordColumns(*partition, offsets, timestamps, kind, keys, values, all_headers)
 
     def take_raw(self) -> RawRecords:
-        """Return the remaining batches undecoded and move the position behind them."""
+        """Return the remaining batches undecoded and move the position behind them.
+
+        A batch that was handed out in part is included whole.
+        """
         state = self.state
         # A batch that was handed out in part is handed out whole again; the reader skips its
         # records before the position of the RawRecords.
@@ -202,7 +205,11 @@ class Chunk:
         return found
 
     def _corrupt(self, pos: int, header: BatchHeader, why: Exception) -> CorruptRecord:
-        """Make the error for a batch; `next_offset` is given only if the batch's CRC is valid."""
+        """Make the error for a batch that cannot be read.
+
+        Its `next_offset` is given only if the batch's CRC is valid, so that the offset can be
+        trusted.
+        """
         offset = max(header.base_offset, self.state.position)
         is_as_sent = header.size >= HEADER_SIZE and crc_is_valid(self.data, pos, header)
         next_offset = header.next_offset if is_as_sent else None
@@ -210,7 +217,7 @@ class Chunk:
 
 
 def _turned(rows: Sequence[ConsumerRecord]) -> RecordColumns:
-    """Return rows as columns: those of a batch that `take` has left."""
+    """Return as columns the records of a batch that `take` has not handed out."""
     topic, partition, offsets, timestamps, kinds, keys, values, all_headers = map(
         list, zip(*rows, strict=True)
     )

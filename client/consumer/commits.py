@@ -119,9 +119,8 @@ class Commits:
     def _has_moved_on(self, member: Heartbeat | None, code: ErrorCode) -> bool:
         """True if `member` has a new generation, or soon will, so that the commit is repeated.
 
-        The member still owns its partitions in that case. False if the coordinator does not know
-        the member's id: no join with that id can succeed, and a join under way on a dead connection
-        is never answered.
+        Such a member still owns its partitions. The result is False if the coordinator does not
+        know the current member id: a join with this id cannot succeed.
         """
         membership = self.membership
         if membership is None or member is None or not membership.is_member:

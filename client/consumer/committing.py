@@ -1,7 +1,7 @@
 """The commits of a consumer for its group: at the user's request, and automatic ones in polls.
 
-Unless the user names offsets, only what was handed to him is committed. `Commits` sends the
-requests.
+Unless the user names offsets, the offsets behind the records handed to him are committed. `Commits`
+sends the requests.
 """
 
 import logging
@@ -88,7 +88,7 @@ class Committing:
         return {partition: found.get(partition) for partition in wanted}
 
     async def group_lag(self, timeout_ms: int | None) -> dict[TopicPartition, int]:
-        """Return the lag of each committed partition: the offsets from the commit to the end."""
+        """Return for each committed partition the number of offsets from the commit to the end."""
         commits = self._group_commits()
         limit_ms = self._limit_ms(timeout_ms)
         found = await commits.fetch(None, timeout_ms=limit_ms)
@@ -125,7 +125,7 @@ class Committing:
             self._task.start(lambda: self._commit_quietly(commits, offsets, None))
 
     async def commit_last(self, timeout_ms: int) -> None:
-        """Commit what polls have returned, if commits are automatic, before losing partitions."""
+        """Commit what polls have returned before partitions are lost, if commits are automatic."""
         commits = self._engine.commits
         if self._is_automatic and commits is not None and commits.may_commit:
             await self._commit_quietly(commits, self._progress.consumed(), timeout_ms)
@@ -136,7 +136,7 @@ class Committing:
         offsets: dict[TopicPartition, OffsetAndMetadata],
         timeout_ms: int | None,
     ) -> None:
-        """Commit, but only log a failure: records may be read again then, as auto commit allows."""
+        """Commit, and only log a failure: automatic commits allow records to be read again."""
         if not offsets:
             return
         try:

@@ -150,10 +150,11 @@ class Consumer(Generic[K, V]):
     # -- what to read
 
     def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read exactly these partitions from now on, independently of other consumers.
+        """Read exactly these partitions from now on, without membership in the group.
 
-        Partitions that were assigned before keep their positions. The others start where the group
-        has committed, or by auto_offset_reset, unless `seek` is called.
+        Partitions that were assigned before keep their positions. The new ones start where the
+        group has committed, or by auto_offset_reset, unless `seek` is called. Raise ValueError
+        while subscribed with a group_id.
         """
         self._subscribing.assign(partitions)
 
@@ -167,8 +168,8 @@ class Consumer(Generic[K, V]):
         """Read these topics from now on, or all topics whose whole name matches a pattern.
 
         With group_id the partitions are shared with the other members of the group. The first poll
-        joins it, and `listener` is called when partitions are assigned or taken away. Topics that
-        do not exist yet are read once they exist. Without group_id this consumer reads all
+        joins the group, and `listener` is called when partitions are assigned or taken away. Topics
+        that do not exist yet are read once they exist. Without group_id this consumer reads all
         partitions, and UnknownTopic is raised if a topic does not exist after `timeout_ms`.
 
         Partitions start where the group has committed, or by auto_offset_reset. Those added to a
@@ -182,7 +183,7 @@ class Consumer(Generic[K, V]):
         await self._subscribing.unsubscribe(timeout_ms)
 
     def subscription(self) -> list[str]:
-        """List the topics subscribed to by name, or those that match the pattern so far."""
+        """List the topics subscribed to by name, or the topics that match the pattern so far."""
         return list(self._subscribing.topics)
 
     def assignment(self) -> list[TopicPartition]:
@@ -190,9 +191,9 @@ class Consumer(Generic[K, V]):
         return list(self._engine.positions.states)
 
     def pause(self, *partitions: Partition) -> None:
-        """Leave these partitions out of polls, without losing the position.
+        """Leave these partitions out of polls, and keep their positions.
 
-        A partition stays paused in a rebalance only if this consumer keeps it throughout.
+        A rebalance keeps a partition paused only if this consumer owns the partition throughout.
         """
         self._seeking.pause(partitions)
 
@@ -212,8 +213,8 @@ class Consumer(Generic[K, V]):
         """Return the records that have arrived, at most `max_records` (default max_poll_records).
 
         Waits up to `timeout_ms` for the first record, and returns an empty list if none comes.
-        Positions move behind what is returned. Partitions are assigned and taken away only within
-        polls, which call the listener; that may take longer than `timeout_ms`. Raises
+        Positions move behind the returned records. Partitions are assigned and taken away only
+        within polls, which call the listener; that may take longer than `timeout_ms`. Raises
         NoOffsetForPartition, OffsetOutOfRange or LogTruncated (all only under
         auto_offset_reset=none), CorruptRecord, BadRecord (a deserializer's error), ApiError if a
         broker refuses for good, ClientClosed, ConcurrentPoll, NothingToRead if nothing was
@@ -225,7 +226,7 @@ class Consumer(Generic[K, V]):
         """Return what has arrived as whole record batches, neither decoded nor checked.
 
         Waits up to `timeout_ms` for the first batch, and returns an empty list if none comes.
-        Positions move behind what is returned. Raises as `poll` does, but not BadRecord.
+        Positions move behind the returned batches. Raises as `poll` does, but not BadRecord.
         """
         return await self._polling.poll_raw(timeout_ms)
 
@@ -269,7 +270,7 @@ class Consumer(Generic[K, V]):
         """Return the offset of the next record that a poll will return.
 
         Waits until the offset is looked up. Raises RequestTimedOut after `timeout_ms`, and
-        NoOffsetForPartition if there is none and auto_offset_reset=none.
+        NoOffsetForPartition if under auto_offset_reset=none the group has committed no offset.
         """
         return await self._seeking.position(partition, timeout_ms)
 
@@ -281,9 +282,10 @@ class Consumer(Generic[K, V]):
         """Commit `offsets`; if it is None, all that polls have returned.
 
         A committed offset is that of the next record to read; OffsetAndMetadata adds a text and a
-        leader epoch. Waits for a rebalance under way. Raises CommitFailed if the group went on
-        without this consumer (then other members read its records again), Refused if a broker
-        refuses for good, RequestTimedOut after `timeout_ms` (default default_api_timeout_ms).
+        leader epoch. Waits for a rebalance under way. Raises CommitFailed if this consumer is no
+        longer a member of the group (the members that own its partitions read the records again),
+        Refused if a broker refuses for good, RequestTimedOut after `timeout_ms` (default
+        default_api_timeout_ms).
         """
         await self._committing.commit(offsets, timeout_ms)
 
@@ -297,7 +299,7 @@ class Consumer(Generic[K, V]):
         return await self._committing.committed(partitions, timeout_ms)
 
     async def group_lag(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
-        """Return the lag of the whole group behind its commits, in each committed partition."""
+        """Return for each committed partition the number of offsets from the commit to the end."""
         return await self._committing.group_lag(timeout_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -317,10 +319,11 @@ class Consumer(Generic[K, V]):
         return self._seeking.high_watermark(partition)
 
     def lag(self, partition: Partition | None = None) -> int | None:
-        """Return the offsets still to read in a partition, or in all, as of the newest fetches.
+        """Return how many offsets are still to read in a partition, or in all assigned partitions.
 
-        They are counted up to the high watermark, or under read_committed up to the last stable
-        offset, and include transaction markers. Return None while the lag of one is unknown.
+        The newest fetches decide. The end is the high watermark, or under read_committed the last
+        stable offset; offsets of transaction markers count. Return None while the lag of any of the
+        partitions is unknown.
         """
         return self._seeking.lag(partition)
 

@@ -22,7 +22,7 @@ class ConsumerMetrics:
         self.records = Stat(now_ms)
         """Records that polls took: one value per chunk, or per call of `poll_columns`."""
         self.bytes = Stat(now_ms)
-        """Bytes of each chunk of record batches, counted when it has been handed out."""
+        """Bytes of record batches, one value per chunk that polls have handed out in full."""
         self.fetches = Stat(now_ms)
         """Milliseconds from each fetch request to its answer."""
         self.fetched = Stat(now_ms)
@@ -44,20 +44,20 @@ class ConsumerMetrics:
         self.lost = Stat(now_ms)
         self.between_polls = Stat(now_ms)
         self.polled = Stat(now_ms)
-        """The share of the time since the previous poll's end that each poll took."""
+        """The share (0 to 1) of the time between the ends of two polls that the later poll took."""
         self.poll_at_ms: int | None = None
         self.poll_ended_ms: int | None = None
         self.heartbeat_at_ms: int | None = None
         self.rebalance_at_ms: int | None = None
 
     def on_poll(self, now_ms: int) -> None:
-        """Record a poll, and the time since the poll before."""
+        """Record the start of a poll, and the time since the previous poll started."""
         if self.poll_at_ms is not None:
             self.between_polls.record(now_ms - self.poll_at_ms, now_ms)
         self.poll_at_ms = now_ms
 
     def on_poll_ended(self, now_ms: int) -> None:
-        """Record which share of the time since the last poll's end was spent in this poll."""
+        """Record the end of a poll, and its share of the time since the previous poll's end."""
         before_ms, self.poll_ended_ms = self.poll_ended_ms, now_ms
         if before_ms is not None and self.poll_at_ms is not None and now_ms > before_ms:
             self.polled.record((now_ms - self.poll_at_ms) / (now_ms - before_ms), now_ms)

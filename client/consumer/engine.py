@@ -1,7 +1,7 @@
 """The engine of a consumer: its connections, its view of the cluster, its positions, its fetching.
 
-It works from `start` to `disconnect`, and the consumer's other parts share it. These decide what is
-read, handed out and committed.
+The engine runs from `start` to `disconnect`. The consumer's other parts share it, and they decide
+what is read, handed out and committed.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class Engine:
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: int
     ) -> dict[TopicPartition, ListedOffset]:
-        """Look up offsets by timestamp at this consumer's isolation level; see `list_offsets`."""
+        """Look up offsets by timestamp at this consumer's isolation level."""
         level = self.config.isolation_number
         return await list_offsets(
             self.metadata, timestamps, timeout_ms=timeout_ms, isolation_level=level
@@ -112,7 +112,8 @@ class Engine:
     def assign(self, partitions: Iterable[TopicPartition], *, start: int | None) -> None:
         """Read these partitions from now on.
 
-        New ones without a commit start at the timestamp `start`; see `PartitionState.looking_for`.
+        Newly assigned ones without a commit start at the timestamp `start`; see
+        `PartitionState.looking_for`.
         """
         self.positions.assign(partitions, start=start)
         self.check_usable()

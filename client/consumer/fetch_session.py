@@ -31,7 +31,7 @@ class Want(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The part of a fetch request that names the session and the partitions."""
+    """The fields of a fetch request that name the session and the partitions."""
 
     session_id: int
     epoch: int
@@ -48,7 +48,10 @@ class FetchSession:
         self._told: dict[TopicPartition, Want] = {}
 
     def ask(self, wants: Mapping[TopicPartition, Want], *, may_increment: bool) -> Asked:
-        """Build the next request's part; `may_increment` must be False before Fetch version 7."""
+        """Build the session fields of the next request for exactly the partitions in `wants`.
+
+        `may_increment` must be False below Fetch version 7, which has no sessions.
+        """
         renamed = any(
             (told := self._told.get(partition)) is not None and told.topic_id != want.topic_id
             for partition, want in wants.items()
@@ -66,7 +69,7 @@ class FetchSession:
         return Asked(self._id, self._epoch, _topics(news), _forgotten(gone))
 
     def on_answer(self, code: ErrorCode, session_id: int) -> bool:
-        """Take in an answer's error code and session id; return False if it holds no partitions."""
+        """Apply an answer's error code and session id; return False if it holds no partitions."""
         if code is ErrorCode.NONE:
             if self._epoch == INITIAL_SESSION_EPOCH:
                 self._id = session_id
@@ -81,7 +84,7 @@ class FetchSession:
         return False
 
     def on_lost(self) -> None:
-        """Start a new session next: a fetch had no answer, so the broker's state is unknown."""
+        """Make the next request begin a new session, because a fetch got no answer."""
         self._epoch = INITIAL_SESSION_EPOCH
 
 

@@ -66,10 +66,10 @@ class Fetcher:
         self._loops: dict[int, asyncio.Task[None]] = {}
         self._wakes: dict[int, asyncio.Event] = {}
         self._fetching: dict[int, KafkaConnection] = {}
-        """The connections with a fetch under way, by broker id."""
+        """The connections that await the answer to a fetch, by broker id."""
         self._is_closed = False
         self._turned: dict[int, None] = {}
-        """Brokers whose fetch this client aborted, because it could fetch more partitions."""
+        """Brokers whose fetch this client aborted, so that the next one names more partitions."""
         metadata.listen(self._on_metadata)
 
     def start(self) -> None:
@@ -86,7 +86,7 @@ class Fetcher:
             await asyncio.wait(list(self._loops.values()))
 
     def on_positions_changed(self) -> None:
-        """Fetch and look up anew, because partitions were assigned, moved or resumed."""
+        """Restart fetches and lookups, because partitions were assigned, moved or resumed."""
         for partition in self._positions.states:
             self._metadata.watch(partition.topic)
         self._take_over_leaders()
@@ -111,7 +111,7 @@ class Fetcher:
         return changed
 
     def _turn(self) -> None:
-        """Begin to fetch the partitions that have become ready to be fetched."""
+        """Fetch the partitions that have become ready; abort fetches that do not include them."""
         self._start_loops()
         self.lookups.wake()
         # A broker answers a connection in order, so a fetch that waits for new records would delay
@@ -214,7 +214,7 @@ class Fetcher:
             log.debug("fetch session with broker %d starts over", node_id)
 
     def _wants(self, node_id: int) -> tuple[dict[TopicPartition, Want], int | None]:
-        """Return what to fetch from this broker now, and ms to the next backoff's end or None."""
+        """Return what to fetch from this broker now, and ms to the next backoff's end, if any."""
         wants: dict[TopicPartition, Want] = {}
         if self.buffer.size >= self._config.fetch_max_bytes:
             return wants, None
@@ -359,7 +359,7 @@ def _request(config: ConsumerConfig, asked: Asked, rack: str) -> FetchRequest:
 
 
 def _rack(config: ConsumerConfig, states: Iterable[PartitionState | None], now_ms: int) -> str:
-    """Return client_rack, or "" if a replica in it has just refused an offset that is needed."""
+    """Return client_rack, or "" if a replica in that rack has recently refused a wanted offset."""
     for state in states if config.client_rack else ():
         if state is not None and state.nearer.has_refused(state.fetch_offset, now_ms):
             return ""
@@ -369,7 +369,7 @@ def _rack(config: ConsumerConfig, states: Iterable[PartitionState | None], now_m
 def _partitions_of(
     response: FetchResponse, view: ClusterView
 ) -> Iterator[tuple[TopicPartition, PartitionData]]:
-    """Take over the answer's broker addresses (KIP-951), then yield its partitions."""
+    """Store the broker addresses in the answer (KIP-951), then yield the answer's partitions."""
     if response.node_endpoints:
         view.on_brokers(Broker(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints)
     for topic in response.responses:
@@ -395,7 +395,7 @@ def _chunk_of(state: PartitionState, data: PartitionData, *, committed: bool) ->
 async def _impatiently(
     metadata: Metadata, future: "asyncio.Future[Any]", node_id: int, patience_ms: int
 ) -> Any:
-    """Wait for the answer; after `patience_ms`, refresh metadata from other brokers meanwhile."""
+    """Wait for the answer; each time `patience_ms` passes, refresh metadata from other brokers."""
     try:
         while not future.done():
             await asyncio.wait([future], timeout=patience_ms / 1000)

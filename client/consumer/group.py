@@ -1,8 +1,8 @@
 """Sends what `Membership` decides: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-Runs in a loop of its own, independent of what the user does between polls. If the member is the
-group's leader, `Leading` computes the assignment. Never changes positions: the consumer's poll
-carries out a pending `Change`, and wakes this loop.
+A loop of its own sends them, also between the user's polls. If the member is the group's leader,
+`Leading` computes the assignment. Never changes positions: the consumer's poll carries out a
+pending `Change`, and wakes this loop.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ from .membership import (
 log = logging.getLogger(__name__)
 
 GROUP: Final = "group"
-"""A connection (lane) of its own for joins and syncs, so that commits do not wait behind them."""
+"""The lane of joins and syncs: a connection of their own, so that commits do not wait for them."""
 PATIENCE: Final = 10
 """The number of failures in a row after which a warning is logged, once."""
 
@@ -115,7 +115,7 @@ class Group:
         self._wake.set()
 
     def on_poll(self) -> None:
-        """Wake the loop at a poll's begin and end, unless the member is stable."""
+        """Wake the loop, unless the member is stable, because a poll has begun or ended."""
         if self.membership.stage is not Stage.STABLE:
             self._wake.set()
 

@@ -1,6 +1,6 @@
 """The interface of the user's interceptors: they see polled records and committed offsets.
 
-Nothing here reads or commits.
+Interceptors neither fetch records nor commit offsets.
 """
 
 from collections.abc import Mapping

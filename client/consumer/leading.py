@@ -38,7 +38,7 @@ class Leading:
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
         self._counts: dict[str, int] | None = None
-        """The partitions of each topic at the newest assignment; None if this is no leader."""
+        """The partition counts of the newest assignment, by topic; None unless a leader."""
 
     def resign(self) -> None:
         """Forget the counts, because a new generation begins and may have another leader."""
@@ -57,9 +57,9 @@ class Leading:
         return None
 
     async def share_out(self, joined: Joined) -> list[SyncGroupRequestAssignment]:
-        """Compute the partitions of each member; none if the old assignment is kept (KIP-814).
+        """Compute the partitions of each member; empty if the old assignment is kept (KIP-814).
 
-        Raise RemoteProtocolError if the group chose an assignor that is unknown here.
+        Raise RemoteProtocolError if the group chose an assignor that this client does not have.
         """
         assignor = ASSIGNORS.get(joined.protocol)
         if assignor is None:
@@ -117,5 +117,5 @@ def _as_member(joined: JoinedMember, assignor: Assignor) -> Member:
 
 
 def as_written(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
-    """Group the partitions by topic, as the consumer protocol writes them."""
+    """Group the partitions by topic, as the consumer protocol encodes them."""
     return [TopicPartitions(topic=t, partitions=p) for t, p in by_topic(partitions).items()]

@@ -1,4 +1,4 @@
-"""Finds and confirms the offsets that a consumer needs before it can fetch.
+"""Looks up and confirms the offsets that a consumer needs before it can fetch.
 
 Asks the group's coordinator and the partitions' leaders, and passes the answers to `Positions`.
 """
@@ -27,7 +27,7 @@ AskGroup = Callable[
 ]
 """A function from partitions and a time limit in ms to the offsets that a group has committed."""
 TIMEOUT_MS: Final = 1_000
-"""The limit in ms for one round of requests; partitions assigned meanwhile wait for its end."""
+"""The limit in ms for one round of requests; partitions assigned during a round join the next."""
 
 
 class Lookups:

@@ -2,8 +2,8 @@
 
 Pure. Two sides drive it: a loop that carries out `next_step` and passes in the brokers' answers,
 and the user's polls, which carry out `pending` (partitions to give up and to take). Partitions are
-given to the user and taken from him only inside a poll: then what earlier polls returned counts as
-processed, and can be committed first.
+given to the user and taken from him only inside a poll. At that time the records of earlier polls
+count as processed, so that they can be committed first.
 
     AWAY --poll--> PREPARING --all given up--> JOINING --> SYNCING --> TAKING --taken--> STABLE
      ^                ^  ^                        |           |           |                |
@@ -12,10 +12,11 @@ processed, and can be committed first.
      +---------- nobody polled for max_poll_interval_ms: left, all is lost ----------------+
 
 Eager members give up everything in PREPARING. Cooperative ones (KIP-429) keep reading. In TAKING
-they give up what the new assignment lacks, and then join once more so that others get it. Between
-TAKING and the next JOINING no other member has these partitions.
+they give up the partitions that the new assignment lacks, and then join once more so that other
+members get these. Between TAKING and the next JOINING no member has them.
 
-`owned` holds the partitions that the user has: it changes only when a poll has carried that out.
+`owned` holds the partitions that the user has. It changes only when a poll reports that it gave up
+or took partitions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,15 +42,15 @@ class Stage(Enum):
     """The member joins as soon as the user's poll has given up what must be given up."""
     JOINING = auto()
     SYNCING = auto()
-    """The generation has begun; the assignment is on its way."""
+    """The member has joined, and its assignment is awaited."""
     TAKING = auto()
-    """The assignment is here; the user's next poll carries it out."""
+    """The assignment has arrived, and the user's next poll carries it out."""
     STABLE = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The settings of a member that never change."""
+    """The settings of a member; they never change."""
 
     group_instance_id: str | None = None
     is_cooperative: bool = True
@@ -124,7 +125,7 @@ Step = Join | Sync | Heartbeat | Leave | Wait
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The changes of the assignment that a poll must carry out, in the order of the fields."""
+    """The change of the assignment that a poll must carry out, in the order of the fields."""
 
     lost: tuple[TopicPartition, ...] = ()
     """Partitions that other members may own already, because this member was fenced."""
@@ -145,13 +146,13 @@ class Membership:
         """The partitions that the user has now, in order."""
         self.last_owned: tuple[TopicPartition, ...] = ()
         self.last_generation = NO_GENERATION
-        """The newest assignment and its generation, which sticky assignors report in a join."""
+        """The generation of `last_owned`; sticky assignors report both when they join."""
         self.is_replaced = False
         """True once another member with the same instance id took this member's place.
 
         This member does not join again, because the two would fence each other for ever."""
         self.reason = ""
-        """The reason of the join under way, or of the newest one."""
+        """The reason of the newest join, which may be under way."""
         self._terms = terms
         self._wanted: frozenset[str] = frozenset()
         self._joined: Joined | None = None
@@ -166,12 +167,12 @@ class Membership:
 
     @property
     def is_member(self) -> bool:
-        """True if the member may commit: it has a generation and has lost nothing."""
+        """True if the member may commit: it has a generation and lost nothing by being fenced."""
         return self.generation != NO_GENERATION and not self._is_lost
 
     @property
     def is_rebalancing(self) -> bool:
-        """True during JoinGroup and SyncGroup, in which nothing is needed from the user."""
+        """True during JoinGroup and SyncGroup, when the member waits for the coordinator only."""
         return self.stage in (Stage.JOINING, Stage.SYNCING)
 
     # -- the user's side
@@ -184,17 +185,17 @@ class Membership:
             self.request_rejoin(reason)
 
     def on_poll_begun(self, now_ms: int) -> None:
-        """Note that a poll has begun: the user is alive, and a member that was AWAY joins."""
+        """Record that a poll has begun: the user is alive, and a member that was AWAY joins."""
         self._is_polling, self._polled_at_ms = True, now_ms
         if self.stage is Stage.AWAY and self._wanted and not self.is_replaced:
             self._prepare(self.reason or "first poll")
 
     def on_poll_ended(self, now_ms: int) -> None:
-        """Note that a poll has ended: max_poll_interval_ms counts from now."""
+        """Record that a poll has ended: max_poll_interval_ms counts from now."""
         self._is_polling, self._polled_at_ms = False, now_ms
 
     def pending(self) -> Change | None:
-        """Return the change that the user must carry out now, if any; the same until it is done."""
+        """Return the change that the user must carry out now, if any, until that is reported."""
         owned = tuple(self.owned)
         if self._is_lost and owned:
             return Change(lost=owned)
@@ -216,7 +217,10 @@ class Membership:
             self._again = f"{len(partitions)} partitions were given up"
 
     def on_taken(self, change: Change) -> list[TopicPartition] | None:
-        """Own the assignment of `change`; return what is new in it, or None if it is outdated."""
+        """Own the assignment of `change`, and return the partitions that it adds.
+
+        Return None if another assignment has replaced that of `change`.
+        """
         if self.stage is not Stage.TAKING or self._target is not change.target:
             return None
         assert self._target is not None
@@ -231,16 +235,16 @@ class Membership:
         return added
 
     def request_rejoin(self, reason: str) -> None:
-        """Join again, because something changed that the group should know."""
+        """Join again, because of a change that the group must learn."""
         if self.stage is Stage.STABLE:
             self._prepare(reason)
         elif self.stage is not Stage.AWAY and self.stage is not Stage.PREPARING:
             self._again = reason
 
     def on_left(self) -> Leave | None:
-        """End the membership; return the LeaveGroup to send, None for a static member.
+        """End the membership, and return the LeaveGroup to send.
 
-        A member that has no member id yet sends none either.
+        Return None for a static member, and for one that has no member id yet.
         """
         farewell = self._leave("the consumer was closed or unsubscribed")
         self._farewell = None
@@ -276,11 +280,11 @@ class Membership:
         return Wait(wake_ms if self._is_polling else min(wake_ms, silent_at_ms))
 
     def on_member_id(self, member_id: str) -> None:
-        """Take the member id that the coordinator gave, for the next JoinGroup (KIP-394)."""
+        """Store the member id that the coordinator gave, for the next JoinGroup (KIP-394)."""
         self.member_id = member_id
 
     def on_joined(self, joined: Joined, now_ms: int) -> None:
-        """Take in the answer to JoinGroup: a generation began."""
+        """Apply the answer to JoinGroup, which began a generation; ignore it unless JOINING."""
         if self.stage is not Stage.JOINING:
             return
         self.member_id, self.generation = joined.member_id, joined.generation
@@ -289,7 +293,7 @@ class Membership:
         self.stage = Stage.SYNCING
 
     def on_synced(self, partitions: Sequence[TopicPartition], now_ms: int) -> None:
-        """Take in the answer to SyncGroup: the assigned partitions."""
+        """Apply the answer to SyncGroup, the assigned partitions; ignore it unless SYNCING."""
         if self.stage is not Stage.SYNCING:
             return
         self._joined = None
@@ -298,13 +302,14 @@ class Membership:
         self.stage = Stage.TAKING
 
     def on_alive(self, now_ms: int) -> None:
-        """Schedule the next heartbeat, because the coordinator answered one, with any code."""
+        """Schedule the next heartbeat, because the coordinator answered one, with whatever code."""
         self._heartbeat_at_ms = now_ms + self._terms.heartbeat_interval_ms
 
     def on_refused(self, step: Join | Sync | Heartbeat, code: ErrorCode) -> bool:
-        """Take in a coordinator's error; return False if the next poll must raise it.
+        """Apply a coordinator's error; return False if the next poll must raise it.
 
-        The error of a commit is passed in too, with a Heartbeat of the same member and generation.
+        Errors of commits are passed in too: `step` is then a Heartbeat of the same member and
+        generation.
         """
         member_id, generation = (
             (step.joined.member_id, step.joined.generation)

@@ -1,8 +1,9 @@
 """The replica to read one partition from: the leader, or a nearer one that it named (KIP-392).
 
-Pure. The leader names a replica for a limited time. Then the leader is asked again, because the
-replica may have left the ISR without knowing it. If the replica refuses an offset as out of range,
-the leader itself must serve that offset, which it does for a fetch without a rack.
+Pure. The leader names a replica for a limited time. After that time the consumer asks the leader
+again, because the replica may have left the ISR without knowing that. If the replica refuses an
+offset as out of range, the leader itself must serve that offset, which it does for a fetch without
+a rack.
 """
 
 from dataclasses import dataclass
@@ -28,14 +29,14 @@ class Nearer:
         self.replica, self._refused_offset, self._until_ms = NOBODY, offset, until_ms
 
     def has_refused(self, offset: int, now_ms: int) -> bool:
-        """True if a replica has refused this offset, so that the leader itself must serve it."""
+        """True if a replica has refused this offset and the leader must still be asked for it."""
         return offset == self._refused_offset and now_ms < self._until_ms
 
     def is_over(self, now_ms: int) -> bool:
-        """True if a replica was named and its time is over."""
+        """True if a replica was named and the time for which it was named has ended."""
         return self.replica != NOBODY and self._until_ms <= now_ms
 
     def lose(self) -> bool:
-        """Read from the leader again; return False if no other replica was named."""
+        """Read from the leader again; return False if no other replica was being read."""
         was_named, self.replica = self.replica != NOBODY, NOBODY
         return was_named

@@ -1,4 +1,4 @@
-"""Hands out what a consumer fetched: polls of records, bytes or columns, one at a time.
+"""Polls: one at a time, they hand out what was fetched as records, raw batches or columns.
 
 Polls also carry out rebalances, before they return records.
 """
@@ -69,7 +69,7 @@ class Polling(Generic[K, V]):
         return taken
 
     async def poll_raw(self, timeout_ms: int) -> list[RawRecords]:
-        """Return what has arrived as whole record batches, neither decoded nor checked."""
+        """Return the batches that have arrived, whole, neither decoded nor checked."""
         taken: list[RawRecords] = []
         with self._polling(timeout_ms):
             await self._rebalancing.carry_out_pending()
@@ -83,7 +83,7 @@ class Polling(Generic[K, V]):
         return taken
 
     async def poll_columns(self, timeout_ms: int, max_records: int) -> list[RecordColumns]:
-        """Return what has arrived by columns, up to the batch that reaches `max_records`."""
+        """Return the arrived batches as columns, up to the batch that reaches `max_records`."""
         taken: list[RecordColumns] = []
         count = 0
         with self._polling(timeout_ms):
@@ -112,8 +112,8 @@ class Polling(Generic[K, V]):
     def _polling(self, timeout_ms: int) -> Iterator[None]:
         """Begin and end a poll; raise ConcurrentPoll if another poll is under way.
 
-        Raise NothingToRead if nothing is subscribed to or assigned. An automatic commit that is due
-        is started first.
+        Raise NothingToRead if nothing is subscribed to or assigned. Before the poll, start an
+        automatic commit if one is due.
         """
         check_ms(timeout_ms)
         self._engine.check_pollable()

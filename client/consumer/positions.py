@@ -1,19 +1,4 @@
-"""The positions of a consumer in its partitions, and the answers that each must wait for.
-
-Pure. Per partition:
-
-    UNASKED -- on_committed --> UNVALIDATED, or without a commit UNKNOWN
-
-    UNKNOWN -- on_listed --> VALID -- on_leader, if an epoch is known -> UNVALIDATED
-       ^                      | ^                                           |
-       +--- on_out_of_range --+ +-- on_validated: the log still holds it ---+
-       +------------------- on_validated: it was truncated -----------------+
-
-A partition begins UNASKED if a group may have committed an offset for it, else UNKNOWN. A position
-is (offset, leader epoch of the last record before it). When the leader epoch grows, the leader is
-asked where the position's epoch ends in its log; an end below the position means that records
-already read are gone (KIP-320). A position without a known epoch is not checked.
-"""
+"""The positions of a consumer in its partitions, and the answer for which each position waits."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -39,7 +24,7 @@ class Standing(Enum):
     UNKNOWN = auto()
     """An offset must be looked up by timestamp, or the user must seek."""
     UNVALIDATED = auto()
-    """The leader must confirm that its log still holds the records before the position."""
+    """The leader must confirm that its log still holds the records just before the position."""
     VALID = auto()
 
 
@@ -54,12 +39,12 @@ class PartitionState:
     position_epoch: int = NO_EPOCH
     """Leader epoch of the last record before `position`, from its batch or from a commit."""
     fetch_offset: int = -1
-    """Offset of the next fetch: the end of the buffered data."""
+    """The offset to fetch next, which is the end of the buffered data."""
     fetch_epoch: int = NO_EPOCH
     """Leader epoch of the last record before `fetch_offset`."""
     looking_for: int | None = None
-    """While UNKNOWN, the timestamp to look up (-1 latest, -2 earliest).
-    If it is None, the user must seek. While UNASKED, it applies if the group has no commit."""
+    """While UNKNOWN, the timestamp to look up (-1 latest, -2 earliest). If it is None, the user
+    must seek. While UNASKED, the timestamp to look up if the group has no commit."""
     topic_id: bytes = ZERO_UUID
     leader_id: int = -1
     leader_epoch: int = NO_EPOCH
@@ -69,7 +54,7 @@ class PartitionState:
     seek_count: int = 0
     """Grows with each jump; answers and chunks of an earlier count are dropped."""
     fetch_count: int = 0
-    """Grows with each fetch, jump and leader change; an answer to an earlier count is ignored."""
+    """Grows with each fetch, jump and leader change; answers of an earlier count are ignored."""
     is_fetching: bool = False
     not_before_ms: int = 0
     failure_count: int = 0
@@ -79,7 +64,7 @@ class PartitionState:
     log_start_offset: int = -1
 
     def jump(self, offset: int, epoch: int = NO_EPOCH) -> None:
-        """Continue at `offset`; what was requested or buffered before is dropped."""
+        """Continue at `offset`; the partition's buffered records and fetches under way are void."""
         self.standing = Standing.VALID
         self.position = self.fetch_offset = offset
         self.fetch_epoch = self.position_epoch = epoch
@@ -88,7 +73,7 @@ class PartitionState:
 
     @property
     def is_known(self) -> bool:
-        """True if there is a position, confirmed or not."""
+        """True if the partition has a position, confirmed by the leader or not."""
         return self.standing in (Standing.VALID, Standing.UNVALIDATED)
 
     @property
@@ -114,13 +99,13 @@ class Positions:
     """All assigned partitions of one consumer."""
 
     reset: int | None
-    """The timestamp at which to start without a usable position; if None, errors are raised."""
+    """The timestamp to look up where there is no usable position; if None, errors are raised."""
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     has_group: bool = False
     """True if a group may have committed positions."""
 
     def assign(self, partitions: Iterable[TopicPartition], *, start: int | None) -> None:
-        """Replace the assignment; partitions that stay keep their positions.
+        """Replace the assignment; partitions that stay assigned keep their positions.
 
         New ones start at the group's commit, else at the timestamp `start`; see `looking_for`.
         """
@@ -153,7 +138,7 @@ class Positions:
         return [s for s in self.states.values() if s.standing is Standing.UNVALIDATED]
 
     def lost(self) -> list[ClientError]:
-        """Return a NoOffsetForPartition for each partition that the user must seek."""
+        """Return a NoOffsetForPartition error for each partition that the user must seek."""
         return [
             NoOffsetForPartition(state.partition)
             for state in self.states.values()
@@ -166,7 +151,7 @@ class Positions:
         return state.standing is Standing.UNKNOWN and state.looking_for is None
 
     def on_leader(self, partition: TopicPartition, leader_id: int, leader_epoch: int) -> bool:
-        """Take in the leader that metadata names; True if it is another leader or a newer epoch."""
+        """Set the leader that metadata names; return True if its id or its epoch differs."""
         state = self.states.get(partition)
         if state is None or (state.leader_id, state.leader_epoch) == (leader_id, leader_epoch):
             return False
@@ -187,10 +172,11 @@ class Positions:
         return True
 
     def on_topic_id(self, partition: TopicPartition, topic_id: bytes) -> ClientError | None:
-        """Take in the topic's id from metadata; return an error that the user must get, if any.
+        """Set the topic's id from metadata; return an error that the user must get, if any.
 
-        Another id means a new topic of the same name, in which the old offsets mean nothing. It is
-        read from its beginning; under auto_offset_reset=none the error is returned instead.
+        Another id means a new topic of the same name, in which the old offsets mean nothing. The
+        new topic is read from its beginning; under auto_offset_reset=none LogTruncated is returned
+        instead.
         """
         state = self.states[partition]
         known, state.topic_id = state.topic_id, topic_id
@@ -204,9 +190,9 @@ class Positions:
     def on_committed(
         self, state: PartitionState, seek_count: int, offset: int | None, epoch: int = NO_EPOCH
     ) -> None:
-        """Take in the group's committed offset, or None if it has none.
+        """Start at the group's committed offset; if `offset` is None, an offset must be looked up.
 
-        It is ignored if the partition has jumped since the request of `seek_count`.
+        The answer is ignored if the partition has jumped since the request, made at `seek_count`.
         """
         if state.standing is not Standing.UNASKED or state.seek_count != seek_count:
             return
@@ -219,14 +205,14 @@ class Positions:
             state.standing = Standing.UNVALIDATED
 
     def on_listed(self, state: PartitionState, seek_count: int, offset: int, epoch: int) -> None:
-        """Take in the offset found by a lookup that was begun at `seek_count`."""
+        """Start at the offset that a lookup begun at `seek_count` found, if no jump came since."""
         if state.standing is Standing.UNKNOWN and state.seek_count == seek_count:
             state.jump(offset, epoch)
 
     def on_out_of_range(self, state: PartitionState) -> ClientError | None:
         """Look up an offset anew, because the leader's log does not hold `fetch_offset`.
 
-        Return the error for the user instead under auto_offset_reset=none.
+        Under auto_offset_reset=none return OffsetOutOfRange instead, and the user must seek.
         """
         if self.reset is None:
             error = OffsetOutOfRange(state.partition, state.fetch_offset)
@@ -238,10 +224,11 @@ class Positions:
     def on_validated(
         self, state: PartitionState, seek_count: int, epoch: int, end_offset: int
     ) -> ClientError | None:
-        """Take in where the leader's log ends the epoch of the position.
+        """Apply the leader's answer about where the position's leader epoch ends in its log.
 
-        `epoch` is -1 if the leader's log has no epoch that old. If records already read are gone,
-        the position moves back; under auto_offset_reset=none LogTruncated is returned instead.
+        `epoch` is the newest epoch up to the asked one in the leader's log, or -1 if there is none.
+        If records already read are gone, the position moves back; under auto_offset_reset=none
+        LogTruncated is returned instead.
         """
         if state.standing is not Standing.UNVALIDATED or state.seek_count != seek_count:
             return None

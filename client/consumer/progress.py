@@ -1,8 +1,8 @@
-"""The user's progress in each partition: what can be committed, read again, or is still to read.
+"""The user's progress in each partition: what can be committed or read again, and the lag.
 
 Pure. A position is the offset after all records that polls have returned. The user's progress is
-before the position while records of a poll wait to be iterated over, or if an exception came before
-they were processed.
+behind the position in two cases: some records of a poll wait to be iterated over, or an exception
+came before the poll's records were processed.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ class Progress:
         self.unread: deque[ConsumerRecord[Any, Any]] = deque()
         """Records that a poll returned and that iteration has not handed out yet."""
         self.in_hand: dict[TopicPartition, OffsetAndMetadata] = {}
-        """The positions before the newest poll, of the partitions that it took records from."""
+        """The positions before the newest poll, for the partitions from which it took records."""
         self._positions = positions
         self._reads_committed = reads_committed
 
@@ -42,7 +42,7 @@ class Progress:
         self.unread.clear()
 
     def drop_unread(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Hand out none of the records of these partitions that wait to be iterated over."""
+        """Discard the unread records of these partitions; iteration does not hand them out."""
         if self.unread:
             gone: dict[Any, None] = dict.fromkeys(partitions)
             kept = [record for record in self.unread if record[:2] not in gone]
@@ -55,7 +55,7 @@ class Progress:
         return unread.get(state.partition, state.position)
 
     def lag_of(self, state: PartitionState) -> int | None:
-        """Return the offsets that the user has still to read; None while that is unknown."""
+        """Return how many offsets the user has still to read; None while that is unknown."""
         end = state.high_watermark
         if self._reads_committed and state.last_stable_offset >= 0:
             end = min(end, state.last_stable_offset)
@@ -64,7 +64,7 @@ class Progress:
         return max(end - self.position_of(state), 0)
 
     def measured(self) -> dict[str, float]:
-        """Return the metrics of the assignment: its size, greatest lag and least lead."""
+        """Return the assigned partitions' metrics: their number, greatest lag and least lead."""
         states = self._positions.states.values()
         lags = [lag for state in states if (lag := self.lag_of(state)) is not None]
         leads = [

@@ -1,6 +1,6 @@
 """Queries for the partitions and offsets of topics, whether or not the consumer reads them.
 
-They never change a position.
+The queries never change a position.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ async def partitions_for(
 async def beginning_offsets(
     engine: Engine, partitions: Iterable[Partition], *, timeout_ms: int = DEFAULT_TIMEOUT_MS
 ) -> dict[TopicPartition, int]:
-    """Look up the first offset of each partition; does not move positions."""
+    """Look up the first offset of each partition."""
     return await _offsets_at(engine, partitions, EARLIEST_TIMESTAMP, timeout_ms)
 
 

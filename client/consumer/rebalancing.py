@@ -1,4 +1,4 @@
-"""The user's side of a rebalance: gives partitions up and takes them over, within polls only.
+"""The user's side of a rebalance: within polls, it gives partitions up and takes new ones.
 
 Carries out the pending `Change` of `Membership`: commits, calls the listener and changes positions.
 JoinGroup, SyncGroup and heartbeats are sent by the loop of `Group`.
@@ -21,16 +21,16 @@ from .membership import Change
 log = logging.getLogger(__name__)
 
 GIVING_UP_MS: Final = 5_000
-"""The limit in ms for the commit before partitions are given up, because the group waits."""
+"""The limit in ms for the commit before partitions are given up, for which the group waits."""
 NO_LISTENER: Final = RebalanceListener()
 
 
 class Rebalancing:
-    """Gives the user the partitions that the group assigns, and takes them away again."""
+    """Takes the partitions that the group assigns for the user, and gives them up again."""
 
     def __init__(self, engine: Engine, committing: Committing) -> None:
         self.group: Group | None = None
-        """The task of the membership; None while this consumer is not subscribed with a group."""
+        """The task of the membership; None unless this consumer is subscribed with a group_id."""
         self.listener = NO_LISTENER
         self._engine = engine
         self._committing = committing

@@ -1,6 +1,6 @@
 """Seeks and pauses of a consumer, and its positions and lag.
 
-Records that a poll returned and that wait to be iterated over count as not read yet.
+Records of a poll that iteration has not handed out yet count as unread.
 """
 
 import asyncio
@@ -48,9 +48,9 @@ class Seeking:
     # -- jumps
 
     def seek(self, partition: Partition, offset: int) -> None:
-        """Continue at `offset`, which the broker checks when it is fetched.
+        """Continue at `offset`; the broker checks the offset when it is fetched.
 
-        Raise ValueError if it is negative.
+        Raise ValueError if `offset` is negative.
         """
         if offset < 0:
             raise ValueError(f"an offset is 0 or more, not {offset}")
@@ -77,7 +77,7 @@ class Seeking:
     async def position(self, partition: Partition, timeout_ms: int) -> int:
         """Return the offset of the next record for the user, once it is looked up.
 
-        Raise RequestTimedOut if it is not known in time.
+        Raise RequestTimedOut if it is not known within `timeout_ms`.
         """
         state = self._state(partition)
         self._engine.check_usable()
@@ -101,7 +101,7 @@ class Seeking:
         return None if known < 0 else known
 
     def lag(self, partition: Partition | None) -> int | None:
-        """Return the lag of a partition, or of all; None while that of one is unknown."""
+        """Return the lag of a partition, or of all; None while the lag of any is unknown."""
         if partition is not None:
             return self._progress.lag_of(self._state(partition))
         lags = [self._progress.lag_of(state) for state in self._positions.states.values()]

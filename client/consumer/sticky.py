@@ -1,8 +1,8 @@
 """The balancing of the sticky assignors, and the user data that their members exchange.
 
-Pure. First each member keeps what it had, up to a fair share; then free partitions go to the
-members that have the fewest. If members read different topics, partitions also move from a member
-to the one that reads the topic and has the fewest, until no move makes the shares more even.
+Pure. First each member keeps the partitions it had, up to a fair share. Then free partitions go to
+the members that have the fewest. If members read different topics, a partition also moves to the
+member with the fewest among the readers of its topic, until no move makes the shares more even.
 
 The user data of a join (in Kafka's formats, so that members of other clients understand it):
 
@@ -53,10 +53,10 @@ def balance(counts: Mapping[str, int], members: Sequence[Claimant]) -> Given:
 
 
 def _kept(counts: Mapping[str, int], members: Sequence[Claimant]) -> Given:
-    """Return the partitions that each member keeps, of those that it owned.
+    """Return for each member the partitions that it keeps, of those that it owned.
 
-    If several members claim a partition, the one of the latest generation keeps it; if two have
-    that generation, neither does. A claim counts only if the member reads the topic and the
+    If several members claim a partition, the member with the latest generation keeps it; if two
+    have that generation, neither does. A claim counts only if the member reads the topic and the
     partition exists.
     """
     newest: dict[TopicPartition, list[Claimant]] = {}
@@ -105,7 +105,7 @@ def _even(kept: Given, free: list[TopicPartition], total: int) -> Given:
 
 
 def _moved(members: Sequence[Claimant], kept: Given, free: list[TopicPartition]) -> Given:
-    """Share out when members read different topics: move partitions while that evens shares."""
+    """Share out when members read different topics: move partitions while that evens the shares."""
     topics = {topic for member in members for topic in member.topics}
     readers = {t: [m.member_id for m in members if t in m.topics] for t in sorted(topics)}
     # Partitions with the fewest readers go first, because the others can even out the shares.

@@ -1,7 +1,8 @@
 """The subscription of a consumer: partitions, topics, or all topics that match a pattern.
 
-With a group_id, topics are shared with the group's other members, and `Rebalancing` takes over the
-partitions assigned to this one. Without a group_id, this consumer reads all their partitions.
+With a group_id, topics are shared with the group's other members, and `Rebalancing` takes the
+partitions assigned to this consumer. Without a group_id, this consumer reads all partitions of the
+topics.
 """
 
 import asyncio
@@ -22,11 +23,11 @@ CLOSE_TIMEOUT_MS: Final = 30_000
 
 
 class Subscribing:
-    """Keeps the subscription, by names or by pattern, and the assignment up to date with it."""
+    """Keeps the subscription, by names or by pattern, and keeps the assignment true to it."""
 
     def __init__(self, engine: Engine, rebalancing: Rebalancing) -> None:
         self.topics: tuple[str, ...] = ()
-        """The topics subscribed to by name, or those that match the pattern so far."""
+        """The topics subscribed to by name, or the topics that match the pattern so far."""
         self._pattern: re.Pattern[str] | None = None
         self._engine = engine
         self._config = engine.config
@@ -43,7 +44,7 @@ class Subscribing:
     def assign(self, partitions: Iterable[Partition]) -> None:
         """Read exactly these partitions from now on, and subscribe to nothing.
 
-        Raise ValueError if the consumer is subscribed to topics.
+        Raise ValueError while the consumer is subscribed as a member of a group.
         """
         self._engine.check_usable()
         if self._rebalancing.group is not None:
@@ -98,7 +99,7 @@ class Subscribing:
         self._forget_topics(before)
 
     def _forget_topics(self, before: Iterable[TopicPartition]) -> None:
-        """Drop topics that are no longer read from metadata requests, as they may be deleted."""
+        """Stop requesting metadata of topics that are no longer read, as they may be deleted."""
         kept = {partition.topic for partition in self._positions.states}
         for topic in dict.fromkeys(partition.topic for partition in before):
             if topic not in kept:

@@ -1,6 +1,7 @@
 """The user's functions that process records and commits: deserializers and interceptors.
 
-Nothing here reads or commits. An interceptor's exception is raised by the call that called it.
+These functions neither fetch nor commit. An interceptor's exception is raised by the poll or commit
+that called the interceptor.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,8 +40,9 @@ class UserFunctions(Generic[K, V]):
     ) -> list[ConsumerRecord[K, V]]:
         """Deserialize the keys and values in records of one partition.
 
-        If a deserializer fails, return the records before, and move the position back to the record
-        that failed, so that the next poll begins with it. Raise BadRecord if it is the first.
+        If a deserializer fails, return the records before the failed one, and move the position
+        back to the failed one, so that the next poll begins with it. Raise BadRecord if the failed
+        record is the first.
         """
         read: list[ConsumerRecord[K, V]] = []
         for record in found:
