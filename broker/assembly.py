@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..client.net.refusals import Refusals
-from ..protocol.control.messages import Endpoint, RegisterBroker
-from ..protocol.control.records import SUPPORTED_FEATURES
+from ..protocol.control.messages import Endpoint, RegisterBroker, VersionRange
+from ..protocol.control.records import REPLICA_PROOF, SUPPORTED_FEATURES
 from ..protocol.errors import ApiError
 from ..runtime.config import from_mapping
 from ..runtime.metrics_config import metrics_address
@@ -261,7 +261,7 @@ def _make_channel(
         directory_ids=tuple(each.directory_id for each in directories),
         endpoints=endpoints,
         rack=config.broker_rack,
-        features=dict(SUPPORTED_FEATURES),
+        features={**SUPPORTED_FEATURES, REPLICA_PROOF: VersionRange(1, 1)},
         previous_broker_epoch=-1 if clean is None else clean,
     )
     cluster_id = config.cluster_id or directories[0].cluster_id

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 
 from ...protocol.api import ApiKey, advertised_versions
+from ...protocol.control.records import REPLICA_PROOF
 from ...protocol.errors import ErrorCode
 from ...protocol.kafka_features import NOT_HERE, told_level, told_range
 from ...protocol.messages.api_versions import (
@@ -52,7 +53,10 @@ class ApiVersions:
         image = edge.image
         this = image.brokers.get(edge.config.node_id)
         ours = {} if this is None else this.features
-        supported = {name: told_range(name, levels) for name, levels in ours.items()} | NOT_HERE
+        # Nobody sets a level of REPLICA_PROOF, so no tool is told of it.
+        supported = {
+            name: told_range(name, levels) for name, levels in ours.items() if name != REPLICA_PROOF
+        } | NOT_HERE
         return ApiVersionsResponse(
             error_code=ErrorCode.NONE,
             api_keys=self._spoken,

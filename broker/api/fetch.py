@@ -7,12 +7,14 @@ same step in which it validates the fetch.
 """
 
 import asyncio
+import hmac
 from collections.abc import Callable
 
 from ...protocol.acls import Operation, Resource
 from ...protocol.api import ApiKey
+from ...protocol.control.records import REPLICA_PROOF
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.fetch import FetchRequest, FetchResponse
+from ...protocol.messages.fetch import FetchRequest, FetchResponse, ReplicaState
 from ...protocol.types import Buffer
 from ..deadlines import Deadline
 from ..edge import Edge
@@ -26,6 +28,7 @@ from .fetch_watch import FollowerWatch, watch_of
 
 TOPIC_IDS_FROM = 13
 REPLICA_STATE_FROM = 15
+OF_A_CONSUMER = ReplicaState()
 FOLLOWER_READS_FROM = 11
 """The first version in which a consumer may read from a follower (KIP-392)."""
 STORAGE_FAILURE_WAIT_MS = 300
@@ -208,16 +211,17 @@ class ParkedFetch(CallAnswer):
 def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
     """Return the consumer or follower that fetches, or an error if it may not fetch as a broker."""
     edge = call.edge
-    replica_id, epoch = request.replica_id, -1
     if call.version >= REPLICA_STATE_FROM:
-        state = request.replica_state
-        replica_id, epoch = (-1, -1) if state is None else (state.replica_id, state.replica_epoch)
+        state = request.replica_state or OF_A_CONSUMER
+    else:
+        state = ReplicaState(replica_id=request.replica_id)
+    replica_id, epoch = state.replica_id, state.replica_epoch
     rights = call.rights
     is_denied = _is_denied(call, replica_id)
     if is_denied:
         replica_id = CONSUMER  # Nothing of what a follower's fetch changes may happen.
     if replica_id > CONSUMER:
-        error = _refuse_replica(call, request, replica_id, epoch)
+        error = _refuse_replica(call, request.cluster_id, state)
         if error:
             why = "broker %d, epoch %d: a fetch from %s is refused: " + error.name
             edge.refusals.note((replica_id, epoch), why, replica_id, epoch, call.connection.peer)
@@ -260,17 +264,26 @@ def _racks(
     return rack_of
 
 
-def _refuse_replica(call: Call, request: FetchRequest, replica_id: int, epoch: int) -> ErrorCode:
+def _refuse_replica(call: Call, cluster_id: str | None, state: ReplicaState) -> ErrorCode:
     edge, listener = call.edge, call.connection.listener.name
     # A follower's fetch moves the high watermark. So it must come over the inter-broker listener,
     # and with the broker epoch, which fences an older start of the same broker.
-    if epoch < 0 or not edge.whereabouts.is_used_by(replica_id, listener):
+    if state.replica_epoch < 0 or not edge.whereabouts.is_used_by(state.replica_id, listener):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     ours = edge.image.cluster_id
     # Our id is None while the metadata is loaded anew. No partition can be fetched then anyway.
-    if request.cluster_id is not None and ours is not None and request.cluster_id != ours:
+    if cluster_id is not None and ours is not None and cluster_id != ours:
         return ErrorCode.INCONSISTENT_CLUSTER_ID
-    return ErrorCode.NONE
+    known = edge.image.brokers.get(state.replica_id)
+    # A broker of an older version registers without the feature, and proves nothing.
+    if known is None or REPLICA_PROOF not in known.features:
+        return ErrorCode.NONE
+    if hmac.compare_digest(state.incarnation_id, known.incarnation_id):
+        return ErrorCode.NONE
+    # A start that is newer than all that we have heard of is known in a moment, or never.
+    is_newer = state.replica_epoch > known.broker_epoch
+    unknown, denied = ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return unknown if is_newer else denied
 
 
 def _max_bytes(edge: Edge, asked: int, *, is_follower: bool) -> int:

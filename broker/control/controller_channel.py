@@ -110,6 +110,9 @@ class ControllerChannel:
         self._config = config
         self._registration = identity.registration
         self._keys = identity.keys
+        self.broker_id = identity.registration.broker_id
+        self.incarnation_id = identity.registration.incarnation_id
+        """The id of this start of the broker, which only brokers and controllers are told."""
         self.cluster_id = identity.cluster_id
         self.broker_epoch = -1
         self.lifecycle = Lifecycle(config.broker_heartbeat_interval_ms)
@@ -144,11 +147,6 @@ class ControllerChannel:
     async def wait_until_unfenced(self) -> None:
         """Return once the controller has unfenced this broker."""
         await self._unfenced.wait()
-
-    @property
-    def broker_id(self) -> int:
-        """This broker's id."""
-        return self._registration.broker_id
 
     @property
     def is_connected(self) -> bool:

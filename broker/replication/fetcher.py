@@ -282,7 +282,9 @@ class ReplicaFetcher:
         return wire.FetchRequest(
             cluster_id=self._channel.cluster_id,
             replica_state=wire.ReplicaState(
-                replica_id=config.node_id, replica_epoch=self._channel.broker_epoch
+                replica_id=config.node_id,
+                replica_epoch=self._channel.broker_epoch,
+                incarnation_id=self._channel.incarnation_id,
             ),
             max_wait_ms=wait_ms,
             min_bytes=config.replica_fetch_min_bytes,

@@ -22,6 +22,9 @@ TRANSACTION_VERSION: Final = "transaction.version"
 """From level 1 on, records of transactions may carry tagged fields. From level 2 on, each end of a
 transaction raises the producer's epoch, and Produce adds partitions to the transaction (KIP-890,
 part 2)."""
+REPLICA_PROOF: Final = "minikafka.replica.proof"
+"""A broker registers it if its replica fetches carry its incarnation id. It is never finalised:
+leaders ask for the id of exactly those brokers that have registered it."""
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: VersionRange(1, 1),
     ELIGIBLE_LEADERS: VersionRange(0, 1),

@@ -23,6 +23,7 @@ from ..types import ZERO_UUID
 from .leader_hint import LeaderIdAndEpoch, NodeEndpoint
 
 FLUSHED_OFFSET_TAG = 10_000
+INCARNATION_TAG = 10_001
 UNKNOWN_HIGH_WATERMARK = 2**63 - 1
 INVALID_SESSION_ID = 0
 FINAL_SESSION_EPOCH = -1
@@ -38,6 +39,9 @@ class ReplicaState:
     """The follower's broker id; -1 for a consumer, -2 for a reader that wants the log as it is
     stored."""
     replica_epoch: Int64 = field(default=-1)
+    incarnation_id: Uuid = field("15+", default=ZERO_UUID, tag=INCARNATION_TAG)
+    """Our own field: the incarnation id of the follower's registration, which clients do not know;
+    zeros if the follower does not say."""
 
 
 @nested

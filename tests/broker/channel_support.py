@@ -25,6 +25,7 @@ class FakeChannel:
         self.broker_id = 1
         self.cluster_id: str | None = None
         self.broker_epoch = 3
+        self.incarnation_id = bytes(16)
         self.lifecycle = Lifecycle(1_000)
         self.lease = LeaderLease()
         self.pokes = 0

@@ -153,8 +153,10 @@ async def test_features_are_told_in_kafkas_levels(make_broker: MakeBroker) -> No
     """kafka-features shows the release's name for its number, and UNKNOWN for any other."""
     broker = make_broker()
     broker.image.apply(r.FeatureRecord("metadata.version", 1), 70)
+    broker.image.brokers[1].features[r.REPLICA_PROOF] = VersionRange(1, 1)
     request = ApiVersionsRequest(client_software_name="c", client_software_version="1")
     response = broker.connect().ask(request, 4)
+    assert r.REPLICA_PROOF not in [f.name for f in response.supported_features]
     supported = {f.name: (f.min_version, f.max_version) for f in response.supported_features}
     assert supported["metadata.version"] == (30, 30)
     assert supported["group.version"] == (0, 0)

@@ -8,6 +8,8 @@ import pytest
 from minikafka.broker.api.fetch import STORAGE_FAILURE_WAIT_MS
 from minikafka.broker.deadlines import Deadline
 from minikafka.broker.partition.requests import FetchAnswer, FetchSpec
+from minikafka.protocol.control import records as r
+from minikafka.protocol.control.messages import VersionRange
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.fetch import (
     FetchPartition,
@@ -16,12 +18,14 @@ from minikafka.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from minikafka.protocol.types import OffsetAndEpoch
+from minikafka.protocol.types import ZERO_UUID, OffsetAndEpoch
 from minikafka.runtime.errors import CorruptLog, StorageError
 from minikafka.storage.log import OffsetOutOfRange
 
 from .conftest import MakeBroker
 from .edge_support import TOPIC, TOPIC_ID, FakeBroker, FakePartition, batch, settle
+
+SECRET = b"incarnation of 2"
 
 
 def fetch(*indexes: int, offset: int = 0, **fields: Any) -> FetchRequest:
@@ -352,6 +356,35 @@ async def test_m_08_nobody_poses_as_a_follower(make_broker: MakeBroker, version:
     if version >= 7:
         assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert broker.partition.fetches == []
+
+
+@pytest.mark.parametrize(
+    ("epoch", "incarnation", "error"),
+    [
+        (50, SECRET, ErrorCode.NONE),
+        (51, SECRET, ErrorCode.NONE),  # Registered anew, which is not known here yet.
+        (50, ZERO_UUID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (49, b"an earlier start", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (51, b"a newer start...", ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (1 << 62, ZERO_UUID, ErrorCode.BROKER_ID_NOT_REGISTERED),
+    ],
+)
+async def test_m_08_nobody_poses_as_a_follower_without_its_incarnation_id(
+    make_broker: MakeBroker, epoch: int, incarnation: bytes, error: ErrorCode
+) -> None:
+    """Ids and epochs can be guessed; the incarnation id of a registration cannot."""
+    broker = make_broker()
+    known = broker.image.brokers[2]
+    features = {r.REPLICA_PROOF: VersionRange(1, 1)}
+    broker.image.apply(
+        r.RegisterBrokerRecord(2, SECRET, known.directory_ids, known.endpoints, None, features), 50
+    )
+    client = broker.connect()
+    state = ReplicaState(replica_id=2, replica_epoch=epoch, incarnation_id=incarnation)
+    assert (
+        client.ask(fetch(0, offset=0, max_wait_ms=0, replica_state=state), 17).error_code == error
+    )
+    assert len(broker.partition.fetches) == client.connection.is_replica == (not error)
 
 
 async def test_a_follower_may_come_by_its_own_inter_broker_listener(
