@@ -1,4 +1,4 @@
-"""Describes, creates and deletes access control entries (ACLs). Knows the messages."""
+"""Describes, creates and deletes access control entries (ACLs)."""
 
 from collections.abc import Iterable
 
@@ -16,11 +16,11 @@ from ..outcomes import Outcomes, error_of, raise_for
 from .asking import Asking
 
 EVERYTHING = AclFilter(ANY, None, ANY, None, None, ANY, ANY)
-"""The filter that means every entry."""
+"""The filter that every entry matches."""
 
 
 async def describe_acls(asking: Asking, wanted: AclFilter = EVERYTHING) -> list[Acl]:
-    """Return the entries that the filter means, or all, those of one resource together.
+    """Return the entries that match the filter, with the entries of one resource together.
 
     Raise ApiError (SECURITY_DISABLED) if the brokers have no authorizer. The broker that is asked
     may not have replayed the newest changes yet.
@@ -56,7 +56,7 @@ async def describe_acls(asking: Asking, wanted: AclFilter = EVERYTHING) -> list[
 
 
 async def create_acls(asking: Asking, acls: Iterable[Acl]) -> None:
-    """Create these entries; one that exists already is no error.
+    """Create these entries; creating one that exists already is no error.
 
     Raise AdminError with the entries that were refused; the others are created.
     """
@@ -74,9 +74,9 @@ async def create_acls(asking: Asking, acls: Iterable[Acl]) -> None:
 
 
 async def delete_acls(asking: Asking, filters: Iterable[AclFilter]) -> list[Acl]:
-    """Delete every entry that one of the filters means; return those deleted, each once.
+    """Delete every entry that matches one of the filters; return each deleted entry once.
 
-    Raise ApiError if a filter is refused; the entries of other filters may be deleted then.
+    Raise ApiError if a filter is refused; entries that match other filters may have been deleted.
     """
     wanted = list(filters)
 

@@ -50,8 +50,8 @@ class Admin:
             await admin.create_topics([NewTopic("flights", num_partitions=6)])
 
     A call raises RequestTimedOut after default_api_timeout_ms, unless its page says otherwise. If a
-    call is about several things and some of them are refused, the others are done, and AdminError
-    names those refused.
+    call changes or describes several things and some of them are refused, the others are done, and
+    AdminError names the refused ones.
     """
 
     def __init__(

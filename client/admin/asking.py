@@ -1,6 +1,6 @@
-"""Sends an admin's requests, again until they are done, refused for good, or out of time.
+"""Sends an admin's requests, and repeats each until it is done, refused for good or too late.
 
-Knows no message: the callers build the requests and read the answers.
+The callers build the requests and read the answers.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ TRY_ANOTHER: Final = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.LEADER_NOT_AVAILABLE,
 )
-"""The errors that concern the broker and not the request, which can be sent again."""
+"""The errors of a broker that cannot answer now; the request may succeed later or elsewhere."""
 CLOSED: Final = "the admin is closed"
 NO_ANSWER: Final = "no answer"
 
@@ -98,7 +98,7 @@ class Asking:
     async def request(self, connection: KafkaConnection, request: object) -> Any:
         """Send a request once; wait default_api_timeout_ms plus request_timeout_ms at most.
 
-        The broker may work on the request for default_api_timeout_ms.
+        The broker itself is allowed default_api_timeout_ms for its work.
         """
         grace_ms = self.config.request_timeout_ms
         timeout_ms = self.config.default_api_timeout_ms + grace_ms
@@ -119,9 +119,10 @@ class Asking:
         names: list[str],
         ask: Callable[[KafkaConnection, list[str]], Awaitable[Outcomes[T]]],
     ) -> dict[str, T]:
-        """Ask the broker that takes admin requests until each name is done or refused for good.
+        """Ask the broker that takes admin requests about the names, until each has a final outcome.
 
-        Raise AdminError with the names that were refused; the others are done.
+        `ask` gets the names that have no final outcome yet. Raise AdminError with the names that
+        were refused; the others are done.
         """
         return done_of(await self.outcomes(names, ask))
 
@@ -131,7 +132,7 @@ class Asking:
         ask: Callable[[KafkaConnection, list[str]], Awaitable[Outcomes[T]]],
         node_id: int | None = None,
     ) -> Outcomes[T]:
-        """Work as `each`, but return the refusals too; ask broker `node_id` if it is given."""
+        """Work as `each`, but return the errors too; ask broker `node_id` if it is given."""
         final: Outcomes[T] = {}
         left = names
 
@@ -187,7 +188,7 @@ class Asking:
     async def every_broker(
         self, ask: Callable[[KafkaConnection], Awaitable[T]], node_ids: Iterable[int] | None = None
     ) -> dict[int, T]:
-        """Ask each of these brokers, or all in the metadata, at the same time, as `one_broker`."""
+        """Ask each of these brokers, or all in the metadata, at the same time; see `one_broker`."""
         self.check_open()
         wanted = sorted(self.metadata.view.brokers) if node_ids is None else list(node_ids)
         answers = await asyncio.gather(*(self.one_broker(ask, node_id) for node_id in wanted))
@@ -204,7 +205,11 @@ class Asking:
         at_most: int,
         timeout_ms: int | None,
     ) -> dict[int, dict[TopicPartition, T | ApiError]]:
-        """Ask all brokers at the same time, in requests for up to `at_most` partitions each."""
+        """Ask these brokers once, at the same time, about up to `at_most` partitions per request.
+
+        A broker that fails, or takes longer than `timeout_ms` (default request_timeout_ms), gives
+        an ApiError for each of its partitions.
+        """
         self.check_open()
         usual_ms = min(self.config.request_timeout_ms, self.config.default_api_timeout_ms)
         limit_ms = usual_ms if timeout_ms is None else timeout_ms
@@ -243,9 +248,9 @@ class Asking:
             Awaitable[Mapping[TopicPartition, T | ApiError]],
         ],
     ) -> dict[TopicPartition, T]:
-        """Ask the leader of each partition until it has answered.
+        """Ask each partition's leader until it has answered.
 
-        Raise AdminError if some refuse.
+        Raise AdminError with the partitions whose leaders refuse for good.
         """
         self.check_open()
         return await ask_leaders(self.metadata, questions, ask, self.config.default_api_timeout_ms)
@@ -261,10 +266,10 @@ class Asking:
         at_most: int | None = None,
         timeout_ms: int | None = None,
     ) -> Any:
-        """Ask a coordinator, even if it moves, until it answers; return that answer.
+        """Ask a coordinator until it answers, also if the coordinator moves; return the answer.
 
-        The answer may hold an error, which `code_of` reads. `at_most` bounds the API version.
-        `timeout_ms` replaces default_api_timeout_ms.
+        The answer may hold an error, which `code_of` reads. `at_most` is the newest API version to
+        use. `timeout_ms` replaces default_api_timeout_ms.
         """
         self.check_open()
         return await coordinator.ask(
@@ -280,9 +285,9 @@ class Asking:
         keys: Iterable[str],
         ask: Callable[[Coordinator, str], Awaitable[T]],
     ) -> dict[str, T]:
-        """Ask the coordinator of each key, all at once.
+        """Ask the coordinators of all keys at the same time.
 
-        Raise AdminError if some keys are refused.
+        Raise AdminError with the keys that are refused.
         """
         names = list(dict.fromkeys(keys))
         answers = await asyncio.gather(
@@ -298,7 +303,7 @@ class Asking:
 
 
 def _told(error: Exception) -> ApiError:
-    """Return the ApiError that `at_once` gives for a broker that failed with `error`."""
+    """Return the ApiError that `at_once` returns for a broker if asking it raised `error`."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, UnsupportedVersion):

@@ -1,7 +1,4 @@
-"""The cluster as a whole: its brokers, the APIs they serve, and the features that it runs.
-
-Knows the messages and their versions.
-"""
+"""The cluster as a whole: its brokers, the APIs they serve, and the features that it runs."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -69,9 +66,9 @@ async def describe_cluster(asking: Asking, *, include_fenced: bool = False) -> C
 async def unregister_broker(asking: Asking, broker_id: int) -> None:
     """Remove the registration of a broker that will not come back; raise ApiError if there is none.
 
-    The broker leaves every ISR. It stays assigned to its replicas, so move them first by
-    `alter_partition_reassignments`. A broker that still runs registers again by itself, and is
-    treated as one that was killed.
+    The broker leaves every ISR, but its replicas stay assigned to it, so move them first by
+    `alter_partition_reassignments`. A broker that still runs registers again by itself, as after a
+    crash.
     """
 
     async def ask(connection: KafkaConnection) -> None:
@@ -139,7 +136,7 @@ async def update_features(
 ) -> None:
     """Finalise levels of features, all or none; raise AdminError if some are refused.
 
-    With `validate_only`, only check whether that could be done.
+    With `validate_only`, only check whether the levels could be finalised.
     """
 
     async def ask(connection: KafkaConnection) -> UpdateFeaturesResponse:

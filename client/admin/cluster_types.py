@@ -1,4 +1,4 @@
-"""The cluster as plain values: its brokers, the controllers' quorum, levels of features.
+"""The cluster as plain values: its brokers, the controllers' quorum, the levels of its features.
 
 Times are ms since the epoch, or None if unknown. Directory ids are URL-safe base64 text.
 """
@@ -36,13 +36,13 @@ class QuorumReplica:
     node_id: int
     directory_id: str
     log_end_offset: int
-    """The end of the replica's log, or -1 if it is unknown."""
+    """The replica's log end offset, or -1 if it is unknown."""
     last_fetch_timestamp: int | None = None
     last_caught_up_timestamp: int | None = None
 
 
 LATE_MS: Final = 10_000
-"""A voter that has not had the whole log, or has not fetched, for so many ms is behind."""
+"""A voter is behind if it has not had the whole log, or has not fetched, for so many ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +59,19 @@ class MetadataQuorum:
 
     @property
     def leader_log_end_offset(self) -> int:
-        """The end of the leader's log; -1 if the leader is not among the voters."""
+        """The leader's log end offset; -1 if the leader is not among the voters."""
         return -1 if self._leader is None else self._leader.log_end_offset
 
     @property
     def now_ms(self) -> int | None:
         """The leader's clock as it answered, in ms since the epoch; None if the broker is too old.
 
-        The leader has caught up with itself at that moment.
+        The clock is the time at which the leader, of all replicas, had the whole log.
         """
         return None if self._leader is None else self._leader.last_caught_up_timestamp
 
     def late_ms(self, one: QuorumReplica) -> int | None:
-        """Return the ms since a replica had the whole log; None if that is unknown."""
+        """Return how many ms ago a replica last had the whole log; None if that is unknown."""
         then_ms = one.last_caught_up_timestamp
         if self.now_ms is None or then_ms is None:
             return None
@@ -97,7 +97,7 @@ class FeatureMetadata:
     """The level of each feature; a feature at level 0 is off and left out."""
     supported: Mapping[str, FeatureLevels]
     epoch: int | None = None
-    """The epoch of the finalised features, which grows with the metadata; None if unknown."""
+    """The epoch of the finalised features, which grows with the metadata log; None if unknown."""
 
 
 class FeatureUpdate(NamedTuple):

@@ -1,8 +1,8 @@
 """Commit groups: transactions of many producers that are committed together.
 
-Knows the messages InitCommitGroup and CommitGroup, which only minikafka has; their meaning is
-described in broker/coordinator/transaction/commit_group.py. The transactional ids of a group are
-`{group}/{partition}/{generation}.{attempt}`.
+The messages InitCommitGroup and CommitGroup exist only in minikafka;
+broker/coordinator/transaction/commit_group.py describes what they mean. The transactional ids of a
+group are `{group}/{partition}/{generation}.{attempt}`.
 """
 
 from collections.abc import Iterable
@@ -26,10 +26,11 @@ END_WITHOUT_BUMP: Final = 4
 
 
 async def init_commit_group(asking: Asking, group: str, run: str) -> CommitGroupState:
-    """Begin a run of a group, which fences the earlier runs; return the group's state.
+    """Begin a run of a group, which fences all earlier runs; return the group's state.
 
-    The newest run may repeat the call. Raises ApiError PRODUCER_FENCED for a run that another one
-    has followed, UnsupportedVersion if the cluster has no commit groups.
+    Call it again with the same `run` as long as no other run has begun. Raises ApiError
+    PRODUCER_FENCED if another run has begun since, UnsupportedVersion if the cluster has no commit
+    groups.
     """
     request = InitCommitGroupRequest(group=group, run=run)
     answer: InitCommitGroupResponse = await _ask_group(asking, group, request)
@@ -45,14 +46,14 @@ async def commit_group(
 ) -> bool:
     """Commit prepared transactions and record their batch, all or nothing.
 
-    Return False if this batch or a later one is recorded already: by another process, or by an
-    earlier attempt whose answer was lost. Then the transactions named here that are still open are
-    aborted. After True, every other open transaction of the group is aborted. The request is
+    Return False if this batch or a later one is recorded already, by another process or by an
+    earlier attempt whose answer was lost. In that case those of `transactions` that are still open
+    are aborted. After True, every other open transaction of the group is aborted. The request is
     repeated for default_api_timeout_ms; after RequestTimedOut the outcome is unknown, and the same
     call may be made again.
 
-    Raises ApiError, and then changes nothing: PRODUCER_FENCED for a generation that another run
-    has followed; GROUP_ID_NOT_FOUND for a group that was never begun, or has expired;
+    Raises ApiError, and then changes nothing: PRODUCER_FENCED if a later run has begun a new
+    generation; GROUP_ID_NOT_FOUND for a group that was never begun, or has expired;
     INVALID_TXN_STATE if a transaction is no longer open, because it timed out or another producer
     uses its id; MESSAGE_TOO_LARGE for too many transactions. Raises UnsupportedVersion if the
     cluster has no commit groups.

@@ -10,8 +10,8 @@ from ...protocol.messages.incremental_alter_configs import ConfigOperation
 class ConfigResource(NamedTuple):
     """The owner of settings: a topic by name, or a broker by its number ("" for all brokers).
 
-    A BROKER_LOGGER is named by a broker's number; its settings are the levels of its loggers.
-    CLIENT_METRICS are named as the user likes; each is a subscription to the metrics of clients.
+    A BROKER_LOGGER is named by a broker's number; its settings are the levels of that broker's
+    loggers. CLIENT_METRICS is a subscription to clients' metrics, with a name of the user's choice.
     """
 
     type: ResourceType
@@ -54,7 +54,7 @@ class ConfigEntry:
     type: ConfigType = ConfigType.UNKNOWN
     documentation: str | None = None
     synonyms: tuple[tuple[str, str | None, ConfigSource], ...] = ()
-    """(key, value, source) for each place that sets it; the first one applies."""
+    """(key, value, source) for each place that sets the setting; the first one applies."""
 
     @property
     def is_default(self) -> bool:

@@ -1,6 +1,6 @@
 """Describes and changes the settings of topics, brokers, loggers and clients' metrics.
 
-Knows the messages. Requests for a broker's own settings or its loggers are sent to that broker.
+Requests for a broker's own settings or its loggers are sent to that broker.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,10 @@ from .config_types import ConfigChange, ConfigEntry, ConfigResource
 async def describe_configs(
     asking: Asking, resources: Iterable[ConfigResource], *, keys: Sequence[str] | None = None
 ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-    """Return the settings of each resource, or only those named in `keys`."""
+    """Return the settings of each resource, or of these only the ones named in `keys`.
+
+    Raise AdminError with the resources that are refused.
+    """
     described: dict[ConfigResource, dict[str, ConfigEntry] | ApiError] = {}
     local = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
     for node_id, part in _by_broker(resources, *local).items():
@@ -66,7 +69,8 @@ async def incremental_alter_configs(
 ) -> None:
     """Change single settings of each resource, leaving others as they are.
 
-    Changed levels of loggers apply until the broker stops.
+    Changed levels of loggers apply until the broker stops. Raise AdminError with the resources that
+    are refused; the others are changed.
     """
     by_name = {str(resource): resource for resource in changes}
 
@@ -151,7 +155,10 @@ async def list_config_resources(
 def _by_broker(
     resources: Iterable[ConfigResource], *local: ResourceType
 ) -> dict[int | None, list[ConfigResource]]:
-    """Group resources by the broker to ask: for `local` types the one they name, else None."""
+    """Group resources by the id of the broker that must be asked, or None if any broker may be.
+
+    A resource of a `local` type must be asked of the broker that it names.
+    """
     parts: dict[int | None, list[ConfigResource]] = {}
     for kind, name in resources:
         is_one_broker = kind in local and name.isdecimal()

@@ -38,8 +38,9 @@ async def describe_quorum(
 ) -> tuple[str, MetadataQuorum]:
     """Return the cluster's id and its quorum, as the active controller describes them.
 
-    Raise BootstrapError with the reason for each controller if none could. `timeout_ms` bounds the
-    connection to each, and its answer. `keys` are needed where the control plane is sealed.
+    Raise BootstrapError with a reason for each controller if none of them leads to an answer.
+    `timeout_ms` bounds both the connecting to each controller and its answer. `keys` are needed
+    where the control plane is sealed.
     """
     left, attempts = list(dict.fromkeys(controllers)), list[Attempt]()
     asked: dict[Address, None] = {}
@@ -66,7 +67,7 @@ async def describe_quorum(
 
 
 def tool_hello(runtime: Runtime) -> Hello:
-    """Return the first message of a tool that is a member of no cluster."""
+    """Return the Hello, the first message of a connection, of a tool that belongs to no cluster."""
     return Hello(
         cluster_id=None,
         min_version=PROTOCOL_VERSION_MIN,

@@ -13,7 +13,7 @@ MOST_COORDINATORS: Final = 256
 
 
 class Coordinators:
-    """The recently used coordinators, the least recent first."""
+    """The recently used coordinators, ordered from the least to the most recently used."""
 
     def __init__(self, runtime: Runtime, config: AdminConfig, metadata: Metadata) -> None:
         self.known: dict[tuple[CoordinatorType, str], Coordinator] = {}
@@ -22,7 +22,7 @@ class Coordinators:
         self._metadata = metadata
 
     def of(self, kind: CoordinatorType, key: str) -> Coordinator:
-        """Return the coordinator of a key, and keep it."""
+        """Return the coordinator of a key, as the most recently used one."""
         coordinator = self.known.pop((kind, key), None) or self.once(kind, key)
         self.known[kind, key] = coordinator
         if len(self.known) > MOST_COORDINATORS:
@@ -31,5 +31,5 @@ class Coordinators:
         return coordinator
 
     def once(self, kind: CoordinatorType, key: str) -> Coordinator:
-        """Return a new coordinator of a key, without keeping it."""
+        """Return a new coordinator of a key, and do not keep it."""
         return Coordinator(self._runtime, self._config, self._metadata, key, kind)

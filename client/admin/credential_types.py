@@ -7,7 +7,7 @@ from ...security.sasl.scram import ITERATIONS_MIN
 
 @dataclass(frozen=True, slots=True)
 class ScramChange:
-    """A password that a user gets for one mechanism, or loses."""
+    """A user's new password for one mechanism, or the deletion of his old one."""
 
     user: str
     mechanism: str
@@ -15,6 +15,6 @@ class ScramChange:
     password: str | None = field(default=None, repr=False)
     """The new password; None deletes the credential."""
     iterations: int = ITERATIONS_MIN
-    """How often the password is hashed, 4096 to 16384."""
+    """The number of rounds in which the password is hashed, 4096 to 16384."""
     salt: bytes | None = field(default=None, repr=False)
     """The salt; None means a random one."""

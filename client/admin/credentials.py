@@ -1,6 +1,6 @@
 """Describes and changes the SCRAM credentials of users (KIP-554).
 
-A password never leaves the client: what is sent is hashed with a salt.
+A password never leaves the client: requests hold its salted hash only.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ from .credential_types import ScramChange
 async def describe_scram_credentials(
     asking: Asking, users: Iterable[str] | None = None
 ) -> dict[str, dict[str, int]]:
-    """Return the iterations of each mechanism for which a user has a password.
+    """Return, for each user, the number of hash iterations by mechanism, such as SCRAM-SHA-256.
 
     The result has the named users, or all if `users` is None. Raise AdminError with unknown users.
     """
@@ -46,7 +46,7 @@ async def describe_scram_credentials(
 
 
 async def alter_scram_credentials(asking: Asking, changes: Iterable[ScramChange]) -> None:
-    """Give users passwords, or take them away. Raise AdminError with the refused users.
+    """Set or delete users' passwords; raise AdminError with the users that are refused.
 
     Raise ConfigError if a mechanism is unknown.
     """

@@ -1,6 +1,6 @@
 """Lists, alters and deletes the committed offsets of groups.
 
-Knows the messages. They are sent to the group's coordinator.
+Requests are sent to the group's coordinator.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,10 +36,10 @@ async def list_group_offsets(
     *,
     require_stable: bool = False,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the committed offsets of a group, in these partitions or in all.
+    """Return the committed offsets of a group, in these partitions or, if None, in all.
 
-    With `require_stable`, wait until no open transaction has offsets pending for them (KIP-447).
-    Raise ApiError if the coordinator refuses.
+    With `require_stable`, wait until no open transaction has offsets pending for these partitions
+    (KIP-447). Raise ApiError if the coordinator refuses.
     """
     request = question(group_id, partitions, is_stable=require_stable)
     coordinator = asking.coordinators.of(CoordinatorType.GROUP, group_id)

@@ -1,6 +1,6 @@
 """Lists, describes and deletes groups, and removes their members.
 
-Knows the messages. Requests about one group are sent to its coordinator.
+Requests about one group are sent to its coordinator.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ from .asking import Asking
 from .group_types import GroupDescription, GroupListing, GroupMember
 
 CONSUMERS: Final = ("consumer", "")
-"""The protocol types of groups whose assignments are partitions."""
+"""The protocol types of groups whose members' assignments are partitions."""
 STATES_VERSION: Final = 4
 TYPES_VERSION: Final = 5
 
@@ -74,7 +74,7 @@ async def describe_groups(asking: Asking, group_ids: Iterable[str]) -> dict[str,
 
 
 async def delete_groups(asking: Asking, group_ids: Iterable[str]) -> None:
-    """Delete groups without members, and their offsets; AdminError names those refused."""
+    """Delete groups without members, and their offsets; AdminError names the refused groups."""
 
     async def ask(coordinator: Coordinator, group_id: str) -> None:
         request = DeleteGroupsRequest(groups_names=[group_id])
@@ -93,7 +93,10 @@ async def remove_members(
     instance_ids: Iterable[str] | None = None,
     reason: str = "removed by an admin",
 ) -> None:
-    """Remove these static members, or all members if None; AdminError names unknown ones."""
+    """Remove these static members, or all members if `instance_ids` is None.
+
+    Raise AdminError with the members that the group does not have.
+    """
     if instance_ids is not None:
         members = [MemberIdentity(group_instance_id=name, reason=reason) for name in instance_ids]
     else:

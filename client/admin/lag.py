@@ -1,7 +1,7 @@
-"""Describes the lag of readers and groups, by asking the leaders.
+"""Describes the lag of readers and groups, by asking the partitions' leaders.
 
-Knows the message DescribeLag, which only minikafka has. Other brokers are asked for the high
-watermark.
+The message DescribeLag exists only in minikafka. Brokers without it are asked for their high
+watermarks.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,8 +28,8 @@ async def describe_group_lag(
 ) -> Lags:
     """Return the lag of a group in the partitions for which it has committed offsets.
 
-    Raise ApiError if its coordinator refuses. An error instead of a partition's lag is as in
-    `describe_lag`.
+    A partition may have an error instead of a lag, as in `describe_lag`. Raise ApiError if the
+    group's coordinator refuses.
     """
     committed = await list_group_offsets(asking, group_id)
     offsets = {partition: each.offset for partition, each in committed.items()}
@@ -39,7 +39,7 @@ async def describe_group_lag(
 async def describe_lag(
     asking: Asking, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
 ) -> Lags:
-    """Return the lag of a reader at these offsets, in records, bytes and seconds.
+    """Return the lag of a reader that has these offsets to read next, by partition.
 
     Each leader is asked once. A partition has an error instead of a lag: NETWORK_EXCEPTION if its
     leader is down, REQUEST_TIMED_OUT if it does not answer within `timeout_ms` (default
@@ -116,7 +116,7 @@ def _lag(one: dl.PartitionLag, offset: int, now_ms: int) -> PartitionLag:
 
 
 async def _ask_ends(connection: KafkaConnection, asked: Mapping[TopicPartition, int]) -> Lags:
-    """Ask a broker without DescribeLag for its high watermarks."""
+    """Ask a broker without DescribeLag for the high watermarks of the partitions."""
     request = request_of_ends(by_topic(asked))
     response: ListOffsetsResponse = await connection.request(request)
     found: Lags = {}

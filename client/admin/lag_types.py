@@ -16,15 +16,14 @@ class PartitionLag(NamedTuple):
     records: int | None = None
     """The records up to the last stable offset, without markers, aborted and deleted records."""
     size_bytes: int | None = None
-    """The bytes of those records as stored, that is compressed if they are."""
+    """The bytes of those records as stored, so after compression."""
     seconds: float | None = None
-    """The age of the first of those records, by the timestamp of its batch; 0 if none is left.
-    It is also None if the records have no timestamps."""
+    """The age of the first of those records, by the timestamp of its batch; 0 if none is left. It
+    is None if the records have no timestamps or the broker lacks DescribeLag."""
     is_estimated: bool = False
-    """True if there was more than the broker reads at once, so that it estimated records and bytes.
-    """
+    """True if records and bytes are estimates: there was more than the broker reads at once."""
 
     @property
     def offsets(self) -> int:
-        """The offsets up to the high watermark, markers included; Kafka's tools call it the lag."""
+        """Offsets up to the high watermark, markers included; Kafka's tools call this the lag."""
         return max(self.high_watermark - self.committed_offset, 0)

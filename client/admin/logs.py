@@ -116,9 +116,10 @@ async def alter_replica_log_dirs(
 ) -> None:
     """Ask brokers to move replicas of theirs to these directories, paths in their log.dirs.
 
-    The moves go on after the call (`describe_log_dirs` shows them). A broker that has no such
-    replica yet keeps the choice for it and is named with REPLICA_NOT_AVAILABLE. Raise AdminError
-    with the replicas that were refused; the others were accepted.
+    The moves continue after the call; `describe_log_dirs` shows them. A broker that does not have
+    the replica yet remembers the directory for it, and the replica is refused with
+    REPLICA_NOT_AVAILABLE. Raise AdminError with the replicas that were refused; the others were
+    accepted.
     """
     wanted: dict[int, dict[str, list[TopicPartition]]] = {}
     for (topic, index, broker), path in directories.items():

@@ -11,10 +11,10 @@ TITLES: Final = {USER: "user-principal", CLIENT_ID: "client-id", IP: "ip"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaEntity:
-    """A user, a client id, both together, or an IP address: whoever has a quota.
+    """The owner of a quota: a user, a client id, both together, or an IP address.
 
-    None stands for a part that is missing, "" for the default of its type: `QuotaEntity(user="")`
-    is the default of all users.
+    A part that is None is missing. A part that is "" is the default of its type:
+    `QuotaEntity(user="")` is the default of all users.
     """
 
     user: str | None = None
@@ -23,12 +23,12 @@ class QuotaEntity:
 
     @property
     def parts(self) -> dict[str, str | None]:
-        """The names of its parts by type, as on the wire: None is the default of its type."""
+        """The names of the entity's parts by type, as on the wire: None is a type's default."""
         named = {USER: self.user, CLIENT_ID: self.client_id, IP: self.ip}
         return {kind: name or None for kind, name in named.items() if name is not None}
 
     def __str__(self) -> str:
-        """Return the entity in the words of Kafka's tools."""
+        """Return the entity as Kafka's tools print it."""
         return ", ".join(
             f"the default {TITLES[kind]}" if name is None else f"{TITLES[kind]} '{name}'"
             for kind, name in self.parts.items()

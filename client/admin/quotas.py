@@ -24,12 +24,12 @@ from .quota_types import QuotaEntity
 async def describe_client_quotas(
     asking: Asking, parts: Mapping[str, str | None] | None = None, *, strict: bool = False
 ) -> dict[QuotaEntity, dict[str, float]]:
-    """Return the quotas of the entities that have these parts, or of all.
+    """Return the quotas of the entities that have these parts, or of all entities.
 
-    `parts` has the name of each part by its type (`user`, `client-id`, `ip`): "" means the default
-    of the type, None any name. If `strict`, entities that have other parts too are left out. Raise
-    ApiError if the types do not go together. The broker that is asked may not have replayed the
-    newest changes yet.
+    `parts` maps a type (`user`, `client-id`, `ip`) to a name; the name "" means the default of the
+    type, None any name. If `strict`, entities with further parts are left out. Raise ApiError if
+    the types do not go together. The broker that is asked may not have replayed the newest changes
+    yet.
     """
     components = [_component(kind, name) for kind, name in (parts or {}).items()]
     request = DescribeClientQuotasRequest(components=components, strict=strict)
@@ -52,9 +52,10 @@ async def alter_client_quotas(
     *,
     validate_only: bool = False,
 ) -> None:
-    """Set the quotas of each entity, and remove those of None. Raise AdminError with the refused.
+    """Set quotas of each entity; a value of None removes the quota.
 
-    The quotas of an entity are all changed, or none. If `validate_only`, nothing is changed.
+    The quotas of one entity are changed all or none. If `validate_only`, nothing is changed. Raise
+    AdminError with the entities that were refused.
     """
     entries = [
         EntryData(

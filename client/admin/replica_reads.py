@@ -1,6 +1,6 @@
 """Reads the log of each replica of partitions, leaders and followers alike, to compare them.
 
-Knows the message Fetch, and asks as the reader whose id stands for tools that look at replicas.
+Sends Fetch with the replica id that Kafka reserves for tools that read from any replica.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,9 +17,9 @@ from .asking import Asking
 from .replica_types import ReplicaRead
 
 READER_OF_REPLICAS: Final = -2
-"""The replica id of a consumer that may also read from followers."""
+"""The replica id of a consumer that may read from followers as well as leaders."""
 VERSION_WITH_NAMES: Final = 12
-"""The last version of Fetch that names topics; later ones have their ids."""
+"""The last version of Fetch that names topics by name; later ones name them by id."""
 PARTITIONS_PER_FETCH: Final = 100_000
 BYTES_PER_FETCH: Final = 64 << 20
 
@@ -32,12 +32,12 @@ async def read_replicas(
     max_bytes: int,
     max_wait_ms: int,
 ) -> dict[TopicPartition, dict[int, ReplicaRead | ApiError]]:
-    """Read each replica from the offset of its partition on, up to the high watermark it knows.
+    """Read each replica from its partition's offset up to the high watermark that it knows.
 
-    `replicas` maps each partition to the brokers to ask. All are asked at the same time; each waits
-    up to `max_wait_ms` for a first batch, and returns at most `max_bytes` of a partition and 64 MiB
-    of all, in the order of `offsets`. As in `describe_replicas`, a replica that cannot be read has
-    an error instead of data.
+    `replicas` maps each partition to the brokers to ask. All brokers are asked at the same time;
+    each waits up to `max_wait_ms` for a first batch, and returns at most `max_bytes` of a partition
+    and 64 MiB of all, in the order of `offsets`. As in `describe_replicas`, a replica that cannot
+    be read has an error instead of data.
     """
     of_broker: dict[int, dict[TopicPartition, int]] = {}
     for partition, offset in offsets.items():

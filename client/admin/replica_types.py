@@ -21,12 +21,12 @@ class FollowerState(NamedTuple):
     log_end_offset: int | None
     """The offset up to which the follower has fetched; None if it has not fetched yet."""
     held_offset: int | None
-    """The offset up to which the follower counts as having the log.
-    Under flush.policy=group that is only what it has also flushed."""
+    """The offset up to which the follower's log counts for the high watermark. Under
+    flush.policy=group only the flushed part of the log counts."""
     behind_ms: int
-    """Milliseconds since the follower last had the leader's whole log; 0 if it has it now.
-    If it has not fetched yet, they count from the epoch's begin for a follower in the ISR; for
-    another one replica.lag.time.max.ms is added."""
+    """Milliseconds since the follower last had the leader's whole log; 0 if it has it now. If it
+    has not fetched yet, the time counts from the start of the leader epoch; for a follower outside
+    the ISR replica.lag.time.max.ms is added."""
 
 
 class UndecidedTransaction(NamedTuple):
@@ -59,13 +59,13 @@ class ReplicaState:
     directory_id: str
     """The id of the data directory, as URL-safe base64 text."""
     epochs: tuple[EpochStart, ...]
-    """The newest 32 leader epochs of the log, oldest first."""
+    """The newest leader epochs of the log, at most 32, oldest first."""
     isr: tuple[int, ...] = ()
     """The in-sync replicas; empty if this replica is not the leader."""
     followers: tuple[FollowerState, ...] = ()
     """The other replicas; empty if this replica is not the leader."""
     open_transactions: tuple[UndecidedTransaction, ...] = ()
-    """The oldest ten open transactions; the first one determines the last stable offset."""
+    """The oldest open transactions, at most ten; the first determines the last stable offset."""
 
 
 class ReplicaRead(NamedTuple):

@@ -1,6 +1,6 @@
-"""Describes the replicas of partitions, each by asking the broker that has it.
+"""Describes the replicas of partitions by asking the brokers that have them.
 
-Knows the message DescribeReplicas, which only minikafka has.
+The message DescribeReplicas exists only in minikafka.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,14 +29,14 @@ async def describe_replicas(
     *,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, dict[int, ReplicaState | ApiError]]:
-    """Describe replicas; `replicas` maps each partition to the brokers to ask for theirs.
+    """Describe replicas; `replicas` maps each partition to the ids of the brokers to ask.
 
     `describe_topics` returns those brokers (`PartitionDescription.replicas`). All are asked at the
     same time. A replica has an error instead of a state: NETWORK_EXCEPTION if its broker is down,
     REQUEST_TIMED_OUT if it does not answer within `timeout_ms` (default request_timeout_ms),
     NOT_LEADER_OR_FOLLOWER if it has no such replica, KAFKA_STORAGE_ERROR if its disk failed,
-    UNSUPPORTED_VERSION if it is too old. Raise UnsupportedVersion if all brokers are too old or
-    Apache Kafka's.
+    UNSUPPORTED_VERSION if the broker is too old. Raise UnsupportedVersion if all brokers are too
+    old or Apache Kafka's.
     """
     wanted = {TopicPartition(*each): list(brokers) for each, brokers in replicas.items()}
     of_broker: dict[int, dict[TopicPartition, None]] = {}
@@ -115,5 +115,5 @@ def _state(broker_id: int, one: PartitionResponse) -> ReplicaState:
 
 
 def _known(number: int) -> int | None:
-    """Turn a negative number, which means unknown in the message, into None."""
+    """Return `number`, or None if it is negative, which means unknown in the message."""
     return None if number < 0 else number

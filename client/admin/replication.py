@@ -37,8 +37,8 @@ async def elect_leaders(
 ) -> dict[TopicPartition, ApiError | None]:
     """Elect leaders of these partitions, or of all that need it.
 
-    The value is None if a leader was elected, else the error, such as ELECTION_NOT_NEEDED if a
-    valid leader leads already. If `partitions` is None, the result has only those that needed an
+    A value is None if a leader was elected, else the error, such as ELECTION_NOT_NEEDED if a valid
+    leader leads already. If `partitions` is None, the result has only the partitions that needed an
     election.
     """
     wanted = None if partitions is None else by_topic(partitions)
@@ -114,7 +114,7 @@ async def alter_partition_reassignments(
 async def list_partition_reassignments(
     asking: Asking, partitions: Partitions | None = None
 ) -> dict[TopicPartition, Reassignment]:
-    """Return the reassignments under way of these partitions, or of all.
+    """Return the reassignments under way of these partitions, or if None, of all.
 
     Raise ApiError if the broker refuses.
     """

@@ -12,24 +12,24 @@ class DelegationToken:
     """
 
     token_id: str
-    """The user name of a login by the token."""
+    """The user name with which a client logs in by the token."""
     hmac: bytes = field(repr=False)
-    """The secret of the token; it names the token when it is renewed or ended."""
+    """The secret of the token, which also names the token when it is renewed or ended."""
     owner: str
-    """The principal that a client becomes by the token."""
+    """The principal that a client has when it logs in by the token."""
     requester: str
     """The principal that asked for the token; empty if the broker does not tell."""
     renewers: tuple[str, ...]
-    """The principals that may renew and end the token beside its owner."""
+    """The principals besides the owner that may renew and end the token."""
     issued_ms: int
     expires_ms: int
-    """The time from which on nobody can log in by the token, unless it is renewed."""
+    """The time after which nobody can log in by the token, unless it is renewed before."""
     latest_ms: int
-    """The time beyond which the token cannot be renewed."""
+    """The time beyond which no renewal extends the token."""
 
     @property
     def password(self) -> str:
-        """The password of a login by the token."""
+        """The password with which a client logs in by the token."""
         return base64.b64encode(self.hmac).decode()
 
     @property

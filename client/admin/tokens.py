@@ -1,4 +1,4 @@
-"""Makes, renews, ends and lists delegation tokens (KIP-48). Knows the messages."""
+"""Makes, renews, ends and lists delegation tokens (KIP-48)."""
 
 from collections.abc import Iterable
 
@@ -34,15 +34,15 @@ async def create_delegation_token(
     renewers: Iterable[str] = (),
     max_lifetime_ms: int = -1,
 ) -> DelegationToken:
-    """Make a token of the own user, or of `owner`, and return it with its secret.
+    """Make a token for the principal that is logged in, or for `owner`; return it with its secret.
 
-    Principals are texts such as `User:alice`. It can be renewed for `max_lifetime_ms` and for
-    delegation.token.max.lifetime.ms at most; -1 means that bound. If a connection is lost on the
-    way, another token is made, and the first one expires unused.
+    Principals are texts such as `User:alice`. The token can be renewed up to `max_lifetime_ms` from
+    now, but no longer than delegation.token.max.lifetime.ms; -1 means that bound. If a connection
+    is lost on the way, another token is made, and the first one expires unused.
 
-    Raise ValueError for a principal without a colon, ApiError if the brokers have no tokens
-    (DELEGATION_TOKEN_AUTH_DISABLED), if the connection may not ask for any
-    (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED) or may not for that owner.
+    Raise ValueError for a principal without a colon. Raise ApiError if the brokers have no tokens
+    (DELEGATION_TOKEN_AUTH_DISABLED), or if this connection may not ask for any
+    (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED) or not for that owner.
     """
     owner_kind, owner_name = (None, None) if owner is None else _parsed(owner)
     may_renew = tuple(dict.fromkeys(renewers))
@@ -76,10 +76,11 @@ async def create_delegation_token(
 
 
 async def renew_delegation_token(asking: Asking, hmac: bytes, *, period_ms: int = -1) -> int:
-    """Let a token expire `period_ms` from now, and return the time in ms since the epoch.
+    """Let a token expire `period_ms` from now; return the time of expiry in ms since the epoch.
 
-    -1, and a longer period, mean delegation.token.expiry.time.ms. The token's latest time bounds
-    it. Raise ApiError if there is no such token, if it has expired, or if it is somebody else's.
+    A period that is not positive, or longer than delegation.token.expiry.time.ms, means that
+    setting. The token's `latest_ms` bounds the time. Raise ApiError if the token does not exist,
+    has expired, or may not be renewed by this client.
     """
     request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms)
 
@@ -92,10 +93,10 @@ async def renew_delegation_token(asking: Asking, hmac: bytes, *, period_ms: int 
 
 
 async def expire_delegation_token(asking: Asking, hmac: bytes, *, period_ms: int = -1) -> int:
-    """Let a token expire `period_ms` from now, and return the time in ms since the epoch.
+    """Let a token expire `period_ms` from now; return the time of expiry in ms since the epoch.
 
-    A negative period removes the token at once, and is returned. Raise ApiError as
-    `renew_delegation_token` does.
+    A negative `period_ms` removes the token immediately, and is returned instead of a time. Raise
+    ApiError as `renew_delegation_token` does.
     """
     request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
 
@@ -110,11 +111,10 @@ async def expire_delegation_token(asking: Asking, hmac: bytes, *, period_ms: int
 async def describe_delegation_tokens(
     asking: Asking, owners: Iterable[str] | None = None
 ) -> list[DelegationToken]:
-    """Return the tokens that these principals own, asked for or may renew, or all.
+    """Return the tokens of which one of `owners` is owner, requester or renewer; if None, all.
 
-    Of these only the tokens that the client may see are returned, with their secrets. The broker
-    that is asked may not have replayed the newest changes yet. Raise ApiError as
-    `create_delegation_token` does.
+    Only tokens that this client may see are returned, with their secrets. The broker that is asked
+    may not have replayed the newest changes yet. Raise ApiError as `create_delegation_token` does.
     """
     named = None if owners is None else [_parsed(owner) for owner in owners]
     request = DescribeDelegationTokenRequest(

@@ -19,7 +19,7 @@ class NewTopic:
     num_partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
     assignments: Mapping[int, Sequence[int]] | None = None
-    """The brokers of each partition, preferred leader first, instead of the two numbers."""
+    """The brokers of each partition, preferred leader first, in place of the two numbers."""
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -77,5 +77,5 @@ class Reassignment(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas after the move."""
+        """The brokers that will have replicas after the move, preferred leader first."""
         return tuple(broker for broker in self.replicas if broker not in self.removing)

@@ -1,7 +1,4 @@
-"""Creates, deletes, lists and describes topics, and adds partitions to them.
-
-Knows the messages and their versions.
-"""
+"""Creates, deletes, lists and describes topics, and adds partitions to them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
@@ -115,8 +112,8 @@ async def create_partitions(
 ) -> None:
     """Add partitions to topics, up to the total numbers in `counts`.
 
-    `assignments` lists the brokers of each new partition of a topic, preferred leader first. Raise
-    AdminError with the topics that are refused; the others are changed.
+    `assignments` lists for each topic the brokers of each new partition, preferred leader first.
+    Raise AdminError with the topics that are refused; the others are changed.
     """
     placed = assignments or {}
 
@@ -184,7 +181,7 @@ async def describe_topics(
 async def describe_by_metadata(
     connection: KafkaConnection, names: list[str]
 ) -> Outcomes[TopicDescription]:
-    """Describe topics without their eligible leader replicas, which costs the broker less."""
+    """Describe topics without their eligible leader replicas, by one Metadata request."""
     found = _described(await _metadata_of(connection, names))
     return _each(names, found)
 
@@ -208,7 +205,7 @@ def _each(names: list[str], found: Outcomes[T]) -> Outcomes[T]:
 
 
 async def _metadata_of(connection: KafkaConnection, names: list[str]) -> MetadataResponse:
-    """Ask for these topics, or for all if they are many."""
+    """Request the metadata of these topics, or of all topics if these are more than MOST_NAMED."""
     if len(names) > MOST_NAMED:
         return await _metadata_of_all(connection)
     request = MetadataRequest(

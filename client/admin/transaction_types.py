@@ -30,7 +30,7 @@ class TransactionDescription(NamedTuple):
 
 
 class ActiveProducer(NamedTuple):
-    """A producer's state in one partition, as the leader or another replica has it."""
+    """A producer's state in one partition, as the asked replica has it."""
 
     producer_id: int
     producer_epoch: int

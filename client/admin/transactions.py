@@ -1,7 +1,7 @@
 """Lists and describes transactions and their producers, fences and aborts them (KIP-664).
 
-Knows the messages. Requests about a transactional id are sent to its coordinator, those about
-producers to the leaders of the partitions.
+Requests about a transactional id are sent to its coordinator, and requests about producers to the
+leaders of the partitions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,8 +58,8 @@ async def list_transactions(
 ) -> list[TransactionListing]:
     """List the transactional ids that pass every filter, sorted by name.
 
-    `longer_than_ms` selects transactions that have been open for longer, `pattern` the ids that
-    match a regular expression. Raise ApiError if a broker refuses.
+    `longer_than_ms` selects transactions that have been open for longer (-1: all), `pattern` the
+    ids that match a regular expression. Raise ApiError if a broker refuses.
     """
 
     async def ask(connection: KafkaConnection) -> list[tuple[str, int, str]]:
@@ -197,7 +197,7 @@ async def abort_transaction(asking: Asking, transaction: OpenTransaction) -> Non
 
 
 def patient_code(answer: Any) -> int:
-    """Return an answer's error code; replace CONCURRENT_TRANSACTIONS by a code that is retried."""
+    """Return an answer's error code, but for CONCURRENT_TRANSACTIONS a code that is retried."""
     code = ErrorCode(answer.error_code)
     waits = code is ErrorCode.CONCURRENT_TRANSACTIONS
     return int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if waits else int(code)

@@ -1,7 +1,8 @@
-"""Collects records into batches by partition, and drains the batches into parcels by leader.
+"""Collects records into one partition's batches, and batches into one broker's parcels.
 
-Pure. Owns the bound on memory. `Sender` sends the parcels and passes the answers to the
-`PartitionQueue` of each batch. Records for a topic without metadata are parked here.
+Pure. A parcel holds the batches of one request. `Sender` sends the parcels and passes the answers
+to the `PartitionQueue` of each batch. The accumulator enforces buffer_memory, and it parks records
+whose topic has no metadata yet.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,10 +30,10 @@ class Claim(Protocol):
     """The part of a `Delivery` that the accumulator uses for a parked record."""
 
     def bind(self, batch: Batch, index: int) -> None:
-        """Take in that the record is the batch's `index`-th, counted from 0."""
+        """Set the batch that holds the record, and the record's index in that batch, from 0."""
 
     def fail(self, error: ClientError) -> None:
-        """Take in that the record failed before it got into a batch."""
+        """Fail the record, which is in no batch yet."""
 
     def when_done(self, watcher: Callable[[], None]) -> None:
         """Call `watcher` once the record is acknowledged or has failed."""
@@ -56,7 +57,7 @@ class Parked(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Records that were given up together, and why."""
+    """Records that were given up together, and the error."""
 
     record_count: int
     why: ClientError
@@ -64,7 +65,7 @@ class Loss(NamedTuple):
 
 @dataclass(slots=True)
 class Drained:
-    """The batches that may be sent now, and the partitions that lack a leader."""
+    """The batches that may be sent now, and the partitions that need a leader first."""
 
     parcels: list[Parcel] = field(default_factory=list)
     unled: list[TopicPartition] = field(default_factory=list)
@@ -73,7 +74,7 @@ class Drained:
 
 @dataclass(slots=True, eq=False)
 class TopicQueues:
-    """The queues of one known topic."""
+    """The queues of one topic whose partitions are known."""
 
     name: str
     sticky: StickyChoice
@@ -82,7 +83,7 @@ class TopicQueues:
     led: list[int] = field(default_factory=list)
 
     def on_partitions(self, partitions: Mapping[int, PartitionView]) -> None:
-        """Take in the number of partitions, and which of them have leaders."""
+        """Set the number of partitions, and which of them have leaders."""
         self.partition_count = max(self.partition_count, len(partitions))
         led = sorted(i for i, view in partitions.items() if view.leader_id != NO_LEADER)
         if led != self.led:
@@ -142,28 +143,28 @@ class Accumulator:
         self.parked: dict[str, list[Parked]] = {}
         self.identity: ProducerIdentity | None = None
         self.no_identity = "no producer id yet"
-        """The reason why there is no producer id, in words."""
+        """The reason why there is no producer id, in words for errors."""
         self.flush_count = 0
         """The number of flushes under way; while it is above zero, linger_ms does not apply."""
         self._on_released = on_released
         self.admit: Callable[[TopicPartition], bool] | None = None
-        """Called before each batch of a transaction: True if its partition may be sent to now."""
+        """Called before each batch of a transaction; True lets the batch be sent now."""
         self.is_implicit = False
         """True if a partition's first batch (sequence 0) adds it to the transaction (KIP-890)."""
         self.on_lost: Callable[[ClientError, bool], None] | None = None
-        """Called with the error of lost records, and True if they had been sent."""
+        """Called with the error of lost records, and with True if they had been sent."""
         self.giving_up: ClientError | None = None
         """While it is set, batches that are not in flight fail with this error."""
         self._dice = dice
         self._check_deadlines_at_ms = 0
 
     def has_room(self) -> bool:
-        """True if another record may come in; the last one may exceed buffer_memory."""
+        """True while less than buffer_memory is used; the next record may then exceed it."""
         return self.used_bytes < self.buffer_memory
 
     @property
     def is_empty(self) -> bool:
-        """True if every record that came in is settled."""
+        """True if every record that was appended or parked is settled."""
         return not self.busy and not self.parked
 
     # -- in
@@ -171,9 +172,9 @@ class Accumulator:
     def on_topic(
         self, name: str, partitions: Mapping[int, PartitionView], now_ms: int
     ) -> list[Loss]:
-        """Take in a topic's partitions, and append its parked records to batches.
+        """Set a topic's partitions, and append the topic's parked records to batches.
 
-        A record fails if the topic lacks the partition that it names; return these losses.
+        A record fails if the topic lacks the partition that the record names. Return these losses.
         """
         topic = self.topics.get(name)
         if topic is None:
@@ -227,7 +228,7 @@ class Accumulator:
         return batch
 
     def choose(self, topic: TopicQueues, key: bytes | None, size: int) -> int:
-        """Choose a record's partition: by the hash of its key; without a key, the sticky one."""
+        """Choose a record's partition: by the hash of its key, or without a key the sticky one."""
         if key is not None:
             return partition_for_key(key, topic.partition_count)
         choice = topic.sticky.choose(size)
@@ -254,7 +255,7 @@ class Accumulator:
         return queue
 
     def new_batch(self, queue: PartitionQueue, now_ms: int) -> Batch:
-        """Open a batch behind the waiting ones of its partition."""
+        """Open a batch at the end of its partition's queue."""
         builder = BatchBuilder(self._codec, is_transactional=self._is_transactional)
         deadline_ms = now_ms + self._config.delivery_timeout_ms
         batch = Batch(queue.partition, builder, now_ms, deadline_ms)
@@ -343,7 +344,7 @@ class Accumulator:
         return wake if over is None else _earlier(wake, over)
 
     def on_deadlines(self, now_ms: int) -> list[Loss]:
-        """Fail the batches and parked records past their deadlines; return the losses."""
+        """Fail the batches and parked records whose deadline has passed; return the losses."""
         if now_ms < self._check_deadlines_at_ms:
             return []
         losses: list[Loss] = []
@@ -375,7 +376,7 @@ class Accumulator:
         return [Loss(gone_count, error)]
 
     def give_up_waiting(self) -> None:
-        """If `giving_up` is set, fail all records and batches that are not in flight with it."""
+        """If `giving_up` is set, fail with it all parked records and all batches not in flight."""
         if self.giving_up is None:
             return
         for topic in list(self.parked):
@@ -395,9 +396,9 @@ class Accumulator:
     # -- producer ids
 
     def change_identity(self, identity: ProducerIdentity) -> None:
-        """Number all partitions' batches from 0 under a new producer id or epoch.
+        """Use a new producer id or epoch, and number all partitions' batches from 0 under it.
 
-        The caller makes sure that nothing is in flight.
+        Call this only while nothing is in flight.
         """
         self.identity = identity
         for topic in self.topics.values():
@@ -405,9 +406,10 @@ class Accumulator:
                 queue.on_identity(identity)
 
     def wants_identity(self) -> bool:
-        """Give the current identity to partitions without one; True if another must be allocated.
+        """Give the current identity to partitions without one; True if a new one must be allocated.
 
-        That is so if there is no identity, or a partition can no longer use its producer id.
+        A new identity is needed if there is none, or if a partition can no longer use its producer
+        id.
         """
         wanted = False
         for queue in self.busy.values():

@@ -44,7 +44,7 @@ class Batch:
 
     partition: TopicPartition
     builder: BatchBuilder | None
-    """The builder that takes records in; None once the batch is encoded or completed."""
+    """The builder that records are appended to; None once the batch is encoded or completed."""
     created_ms: int
     deadline_ms: int
     size: int = 0
@@ -54,9 +54,9 @@ class Batch:
     identity: ProducerIdentity = UNNUMBERED
     base_sequence: int = NO_SEQUENCE
     order: int = -1
-    """The place among the partition's batches under one identity; -1 before the first sending."""
+    """The batch's number within its partition and identity, from 0; -1 before it is sent."""
     attempt: int = 0
-    """The number of sendings; an answer to an earlier one is ignored."""
+    """The number of times the batch was sent; answers to earlier sendings are ignored."""
     last_error: str = "not sent yet"
     outcome: Outcome | None = None
     watchers: list[Callable[["Batch"], None]] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Batch:
         return self.encoded
 
     def number(self, identity: ProducerIdentity, base_sequence: int, order: int) -> None:
-        """Set, or change, the batch's producer id, epoch, sequence and order."""
+        """Set the producer id, epoch, base sequence and order; change encoded bytes to match."""
         self.identity = identity
         self.base_sequence = base_sequence
         self.order = order

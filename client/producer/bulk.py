@@ -12,7 +12,7 @@ from .columns import Rows
 
 
 class Run(NamedTuple):
-    """Records of one call that went into `batch`, where they begin at index `first`."""
+    """The records of one call that went into `batch`; `first` is the index of the first of them."""
 
     batch: Batch
     first: int
@@ -27,7 +27,7 @@ def append_all(
     rows: Sequence[tuple[Row, int]],
     now_ms: int,
 ) -> list[Run]:
-    """Append records, each given with its size, to batches; return one run per batch."""
+    """Append records, each given with its size in bytes; return one run per batch."""
     runs: dict[Batch, list[int]] = {}
     append = accumulator.append
     for row, size in rows:
@@ -47,7 +47,7 @@ def append_rows(
     rows: Rows,
     now_ms: int,
 ) -> list[Run]:
-    """Fill batches with rows, each batch with as many as fit; return one run per batch."""
+    """Append rows, as many to each batch as fit; return one run per batch."""
     if partition is not None:
         return _fill(accumulator, topic, partition, rows, now_ms)
     runs: list[Run] = []

@@ -1,8 +1,8 @@
 """Records that are passed as columns: lists of bytes, or Arrow arrays.
 
-Pure. Columns become `Rows`, of which one call puts as many into a batch as fit. With the compiled
-codec Arrow's bytes are copied into batches straight from their buffers; without it they are turned
-into lists. numpy and pyarrow are imported only when the user passes Arrow arrays.
+Pure. Columns become `Rows`; one call of `fill` adds as many of them to a batch as fit. With the
+compiled codec, bytes are copied from Arrow's buffers straight into batches. Without it, Arrow
+arrays are turned into lists. numpy and pyarrow are imported only when the user passes Arrow arrays.
 """
 
 import sys
@@ -60,11 +60,11 @@ class Rows(Protocol):
     def fill(self, builder: BatchBuilder, start: int, max_size: int) -> int:
         """Add records from index `start` on while the batch stays within `max_size` bytes.
 
-        An empty batch takes one in any case. Return the index of the first that was not added.
+        An empty batch takes one record of any size. Return the index of the first record not added.
         """
 
     def by_partition(self, partition_count: int) -> "Sequence[tuple[int | None, Rows]]":
-        """Split the rows by the partition of their keys; rows without a key come with None."""
+        """Split the rows by the partition of their keys; None stands for a missing key."""
 
     def __iter__(self) -> Iterator[Row]:
         """Yield the timestamp, key, value and headers of each record."""
@@ -104,7 +104,7 @@ class Lists:
         return self._timestamps if isinstance(self._timestamps, int) else self._timestamps[index]
 
     def fill(self, builder: BatchBuilder, start: int, max_size: int) -> int:
-        """Add the records from `start` on that fit; return the index of the first that does not."""
+        """Add the records from `start` on that fit; return the index of the first one not added."""
         if isinstance(self._timestamps, int) and self._headers is None:
             return builder.extend(self._timestamps, self._values, self._keys, start, max_size)
         stop = start
@@ -117,7 +117,7 @@ class Lists:
         return stop
 
     def by_partition(self, partition_count: int) -> "list[tuple[int | None, Lists]]":
-        """Split the rows by the partition of their keys; rows without a key come with None."""
+        """Split the rows by the partition of their keys; None stands for a missing key."""
         if self._keys is None:
             return [(None, self)]
         indexes: dict[int | None, list[int]] = {}
@@ -148,9 +148,9 @@ class Lists:
 
 
 def _size(row: Row) -> int:
-    """Return the bytes of a record and its headers, without overhead.
+    """Return the bytes of a record's key, value and headers, without overhead.
 
-    Raise TypeError if not bytes.
+    Raise TypeError for a key or value that is not bytes.
     """
     return checked_size(row, sys.maxsize) - RECORD_OVERHEAD
 
@@ -181,7 +181,7 @@ def _serialized(column: Any, serializer: Callable[[Any], bytes] | None) -> Any:
 
 
 def rows_of(columns: Columns[Any, Any], wall_ms: int) -> Rows:
-    """Make rows of columns of bytes; raise TypeError or ValueError if they are no valid records."""
+    """Make rows of columns of bytes; raise TypeError or ValueError for invalid records."""
     values, keys, timestamps = columns.values, columns.keys, columns.timestamp_ms
     headers: Any = columns.headers
     if timestamps is None:

@@ -92,7 +92,8 @@ class Delivery:
 class BatchDelivery:
     """The result of `send_batch`. Awaiting it returns a BatchMetadata for each run of records.
 
-    If any record failed, awaiting raises the first error once all records are settled.
+    If any record failed, awaiting raises the error of the first failed run, once all records are
+    settled.
     """
 
     _deliveries: Sequence[tuple[Delivery, int]]

@@ -1,7 +1,7 @@
-"""The engine of a producer: makes, starts and closes the parts that it works with.
+"""The engine of a producer: makes, starts and closes the producer's parts.
 
-These are the connections, the metadata, the intake, the sender and, with a transactional.id, the
-transactions. The engine never handles single records.
+The parts are the connections, the metadata, the intake, the sender and, with a transactional.id,
+the transactions. The engine never handles single records.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class Engine:
         self._config = config
         self._metrics = ProducerMetrics(runtime)
         self.spent = self._metrics.spent
-        """The total time that the user's calls have taken, by kind of call."""
+        """The total time that the user's calls have taken, for each kind of call."""
         self._pool = pool_for(runtime, config, self._metrics.network)
         self.metadata = Metadata(
             runtime, config, self._pool, auto_create=config.allow_auto_create_topics
@@ -114,7 +114,7 @@ class Engine:
             await self.flush(None)
 
     async def _stop(self) -> int:
-        """Stop all parts at once; return how many records failed by that."""
+        """Stop all parts without flushing; return how many records failed because of that."""
         await self.reporter.close(0)
         if self._transactions is not None:
             await self._transactions.close()

@@ -1,7 +1,7 @@
 """Admits records into the accumulator, or refuses them, and lets senders wait for room.
 
-Stands between the user's `Producer` and the accumulator. Its checks are skipped for most records,
-to save time. Never sends, never serializes.
+The user's `Producer` passes serialized records, which go on to the accumulator. Most records skip
+the checks of `check_usable`, to save time. The intake sends nothing.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from .metrics import ProducerMetrics
 
 
 class Intake:
-    """Takes in records while the producer is open, and in a transaction if it is transactional."""
+    """Accepts records while the producer is open, and in a transaction if it is transactional."""
 
     def __init__(
         self,
@@ -29,10 +29,10 @@ class Intake:
         metrics: ProducerMetrics,
         refusal: Callable[[], ClientError | None],
     ) -> None:
-        """`refusal` returns why a started producer may not send now, or None if it may."""
+        """`refusal` returns the error that forbids a started producer to send now, or None."""
         self.accumulator = Accumulator(config, runtime.rng, self._on_released)
         self.is_usable = False
-        """True while `accept`, to save time, calls `check_usable` only if there is no room."""
+        """True while `accept` may skip `check_usable` if there is room, which saves time."""
         self.is_closed = False
         self.wake: Callable[[], None] | None = None
         """Makes the sender look for batches to send; None before the producer is started."""
@@ -50,7 +50,7 @@ class Intake:
     def accept(
         self, topic: str, partition: int | None, record: Row, size: int, delivery: Delivery
     ) -> None:
-        """Take in a record whose `checked_size` is known; `delivery` gets its result.
+        """Append or park a record whose `checked_size` is known; `delivery` gets the result.
 
         Raise as `check_usable` does.
         """
@@ -73,7 +73,7 @@ class Intake:
     def accept_all(
         self, topic: str, partition: int | None, rows: Sequence[tuple[Row, int]]
     ) -> list[tuple[Delivery, int]]:
-        """Take in records with their sizes; return a delivery and a record count for each run.
+        """Append or park records with their sizes; return a delivery and record count for each run.
 
         Raise as `check_usable` does.
         """
@@ -96,7 +96,7 @@ class Intake:
     def accept_rows(
         self, topic: str, partition: int | None, rows: Rows
     ) -> list[tuple[Delivery, int]]:
-        """Take in rows; return a delivery and a record count for each run of them in one batch.
+        """Append or park rows; return a delivery and a record count for each run in one batch.
 
         Raise as `check_usable` does, and MessageTooLarge if a row is too large.
         """
@@ -139,8 +139,8 @@ class Intake:
     def check_usable(self) -> None:
         """Raise an error if no record may come in now.
 
-        Raise ClientClosed if the producer is closed, BufferFull if its memory is full, or the
-        transaction's error if none is open.
+        Raise ClientClosed before `start` and after `close`, BufferFull if buffer_memory is used up,
+        or, outside an open transaction, the error that `refusal` returns.
         """
         if self.is_closed or self.wake is None:
             raise ClientClosed("the producer is closed" if self.is_closed else "not started")

@@ -28,7 +28,7 @@ class ProducerInterceptor(Generic[K, V]):
     """
 
     def on_send(self, record: OutgoingRecord[K, V]) -> OutgoingRecord[K, V]:
-        """Return the record to send instead; the next interceptor gets what this one returns.
+        """Return the record to send instead; the next interceptor gets the returned record.
 
         `send` raises an exception of this method, and then nothing is sent.
         """

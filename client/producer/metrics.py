@@ -50,7 +50,7 @@ class ProducerMetrics:
         self.retried = Stat(now_ms)
         """Records per batch that must be sent again."""
         self._requests = Stat(now_ms)
-        """Records per Produce request."""
+        """Records per Produce request that was sent."""
         self._latency = Stat(now_ms)
         self._batch_size = Stat(now_ms)
         self._record_size = Stat(now_ms)
@@ -71,12 +71,12 @@ class ProducerMetrics:
         self._requests.record(record_count, now_ms)
 
     def on_answered(self, latency_ms: float, now_ms: int) -> None:
-        """Count a request that was answered, or that is known to be lost."""
+        """Record the latency of a request when it is answered or known to be lost."""
         self._latency.record(latency_ms, now_ms)
 
     @contextmanager
     def waiting_for_room(self) -> Iterator[None]:
-        """Count a call that waits for room in buffer_memory in a `with` block, and its time."""
+        """Count the calls inside the `with` block as waiting for room, and add up their time."""
         self.waiting_count += 1
         try:
             with self.spent.counted(BUFFER_WAIT):

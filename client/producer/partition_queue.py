@@ -1,4 +1,4 @@
-"""One partition's batches: which may be sent now, and what an answer means for the others.
+"""One partition's batches: which may be sent now, and how an answer changes them all.
 
 Pure. The rules for an idempotent producer:
 
@@ -44,14 +44,14 @@ FENCED: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 
 
 class Verdict(Enum):
-    """The outcome of one attempt."""
+    """The outcome of one sending of a batch."""
 
     DONE = auto()
     """The batch is acknowledged."""
     RETRY = auto()
     """The batch will be sent again."""
     FAILED = auto()
-    """The batch is given up."""
+    """The batch is given up with an error."""
     STALE = auto()
     """The answer is to an earlier attempt, so it is ignored."""
 
@@ -100,11 +100,11 @@ class PartitionQueue:
         self._is_known = False
         """True once a batch was acknowledged under the present identity."""
         self._gap: ClientError | None = None
-        """The error of a batch that was given up before those in flight, which leaves a gap."""
+        """The error of a batch given up before batches in flight; its sequence is then missing."""
 
     @property
     def is_idle(self) -> bool:
-        """True if nothing waits and nothing is in flight."""
+        """True if no batch waits and none is in flight."""
         return not self.waiting and not self.in_flight
 
     @property
@@ -114,9 +114,9 @@ class PartitionQueue:
 
     @property
     def oldest(self) -> Batch | None:
-        """The oldest batch that was sent and is not acknowledged, in flight or waiting again.
+        """The oldest batch that was sent and is not acknowledged, or None.
 
-        Or None.
+        It is in flight, or waits to be sent again.
         """
         # While an older batch waits again, every batch in flight was sent before that one failed.
         candidates = [*self.in_flight[:1], *([self.waiting[0]] if self.waiting else [])]
@@ -128,7 +128,8 @@ class PartitionQueue:
     def next_to_send(self, now_ms: int, *, begins_at_0: bool = False) -> Batch | None:
         """Return the batch to send next, or None if none may be sent now.
 
-        With `begins_at_0`, a broker that does not know the identity accepts only sequence 0 first.
+        `begins_at_0` says that a broker that does not know the identity accepts sequence 0 only.
+        Then several batches may be in flight before the first acknowledgement.
         """
         if not self.waiting or now_ms < self.not_before_ms or self.needs_identity:
             return None
@@ -151,7 +152,7 @@ class PartitionQueue:
         return batch
 
     def may_go_to(self, node_id: int) -> bool:
-        """True if no batch is in flight to another broker, because that could break the order."""
+        """True unless a batch is in flight to another broker; two brokers could break the order."""
         return not self.in_flight or self.sent_to == node_id
 
     def on_sent(self, batch: Batch, node_id: int) -> None:
@@ -169,7 +170,7 @@ class PartitionQueue:
         self._is_held = False
 
     def on_identity(self, identity: ProducerIdentity) -> None:
-        """Take a producer id and epoch; batches numbered before are to be numbered anew."""
+        """Set the producer id and epoch; batches numbered under earlier ones are numbered anew."""
         self.identity = identity
         self.blocked = ""
         self._must_renumber = any(batch.order >= 0 for batch in self.waiting)
@@ -186,7 +187,10 @@ class PartitionQueue:
         self._next_order += 1
 
     def _renumber(self) -> bool:
-        """Number all sent batches anew from 0; return False if a new producer id is needed."""
+        """Number the batches that wait to be sent again from 0, under the next epoch if necessary.
+
+        Return False if the epochs are used up, so that a new producer id is needed.
+        """
         self._must_renumber = False
         assert self.identity is not None
         numbered = [batch for batch in self.waiting if batch.order >= 0]
@@ -204,7 +208,7 @@ class PartitionQueue:
     # -- answers
 
     def on_answer(self, batch: Batch, attempt: int, answer: Answer, not_before_ms: int) -> Verdict:
-        """Take in a broker's answer to an attempt; a retry waits until `not_before_ms`."""
+        """Apply a broker's answer to one attempt; a retry waits until `not_before_ms`."""
         if batch.outcome is not None or batch.attempt != attempt or batch not in self.in_flight:
             return Verdict.STALE
         code = answer.code
@@ -241,17 +245,17 @@ class PartitionQueue:
         return Verdict.FAILED
 
     def on_attempt_lost(self, batch: Batch, attempt: int, why: str, not_before_ms: int) -> Verdict:
-        """Retry a batch whose attempt gets no answer, so that it may have been appended."""
+        """Retry a batch whose attempt will get no answer; a broker may have appended it."""
         if batch.outcome is not None or batch.attempt != attempt or batch not in self.in_flight:
             return Verdict.STALE
         batch.last_error = why
         return self._again(batch, not_before_ms)
 
     def on_leader_changed(self, node_id: int, now_ms: int) -> bool:
-        """Take in the new leader; return True if batches in flight elsewhere must be sent again.
+        """Note a new leader; return True if batches in flight to another broker will be sent again.
 
         The old leader may never answer. Sending to the new leader is safe only with sequences, by
-        which it recognises the batches that it has already.
+        which the new leader recognises batches that it already has.
         """
         self.not_before_ms = min(self.not_before_ms, now_ms)
         if not self._is_idempotent or not self.in_flight or self.sent_to == node_id:
@@ -262,7 +266,7 @@ class PartitionQueue:
         return True
 
     def on_deadlines(self, now_ms: int) -> list[Batch]:
-        """Fail the batches past their deadlines with DeliveryTimeout, and return them."""
+        """Fail with DeliveryTimeout the batches whose deadline has passed, and return them."""
         over = [batch for batch in self.in_flight if batch.deadline_ms <= now_ms]
         for batch in over:
             self._leave_flight(batch)
@@ -295,7 +299,7 @@ class PartitionQueue:
         return given_up
 
     def check_invariants(self) -> None:
-        """Assert that batches stand in the order of their numbers, and none is in two places."""
+        """Assert that batches are in the order of their numbers, and none is in both queues."""
         waiting = [batch.order for batch in self.waiting if batch.order >= 0]
         assert waiting == sorted(waiting), "batches wait out of order"
         unsent = [batch.order < 0 for batch in self.waiting]

@@ -1,4 +1,4 @@
-"""Chooses a record's partition: by murmur2 of its key as in Java, else a sticky one.
+"""Chooses a record's partition by murmur2 of its key, as Java's clients do, or a sticky one.
 
 Pure: the random numbers are passed in. Source: Java's `Utils.murmur2` and DefaultPartitioner;
 KIP-480 and KIP-794 for records without a key.
@@ -64,10 +64,10 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
 
 
 class StickyChoice:
-    """Chooses the partitions of records without a key, a new one after each batch's worth of bytes.
+    """Chooses the partitions of records without a key, a new one after `per_turn_bytes` of records.
 
-    Batches fill sooner that way. The next partition is the emptier of two drawn at random, so that
-    a slow broker gets less. The caller passes partitions without a leader only if none has one.
+    Batches fill sooner than if each record went elsewhere. The next partition is the one with fewer
+    waiting bytes of two drawn at random, so that a slow broker gets fewer records.
     """
 
     __slots__ = ("_bytes_left", "_current", "_per_turn")
@@ -83,7 +83,10 @@ class StickyChoice:
         return self._current if self._bytes_left >= 0 else -1
 
     def turn(self, candidates: Sequence[int], queued: Sequence[int], dice: Dice) -> int:
-        """Change to one of `candidates`, whose waiting bytes are `queued`, and return it."""
+        """Choose one of `candidates`, whose waiting bytes are `queued`, and return it.
+
+        The caller passes partitions without a leader only if none has one.
+        """
         first = dice.randrange(len(candidates))
         second = dice.randrange(len(candidates))
         if candidates[first] == self._current or queued[second] < queued[first]:

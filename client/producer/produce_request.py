@@ -24,8 +24,8 @@ def produce_version(
 ) -> int:
     """Choose the version of a parcel's request.
 
-    Topics without ids need a version below TOPIC_ID_VERSION; a transaction whose partitions were
-    added by AddPartitionsToTxn needs one below IMPLICIT_VERSION.
+    The version is below TOPIC_ID_VERSION if a topic has no id. It is below IMPLICIT_VERSION unless
+    the request `adds_partitions` to the transaction.
     """
     most = None if adds_partitions else IMPLICIT_VERSION - 1
     version = connection.versions.of(ApiKey.PRODUCE, most)

@@ -66,7 +66,7 @@ class Producer(Generic[K, V]):
         runtime: Runtime | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:
-        """`on_delivery(error, metadata)` is called for each `send` that is not given its own."""
+        """`on_delivery(error, metadata)` is called for each `send` without an own `on_delivery`."""
         self.config = configured(ProducerConfig, bootstrap_servers, settings)
         self._runtime = runtime or SystemRuntime("producer")
         self._key_serializer = key_serializer
@@ -149,7 +149,7 @@ class Producer(Generic[K, V]):
         broker refused; UnknownTopic if the topic was not found within max_block_ms.
 
         The partition is `partition` if given, else chosen by the key's murmur2 hash as Java's
-        clients do; without a key it changes after each batch. `timestamp_ms` is now by default.
+        clients do; without a key it changes about once per batch. `timestamp_ms` is now by default.
 
         Raises at once: MessageTooLarge above max_request_size; BufferFull when buffer_memory bytes
         wait (see `drain`); ClientClosed; TransactionError outside of a transaction; TypeError or
@@ -173,7 +173,7 @@ class Producer(Generic[K, V]):
         return delivery
 
     def to_bytes(self, key: K | None, value: V | None) -> tuple[bytes | None, bytes | None]:
-        """Serialize a key and a value; None stays None."""
+        """Serialize a key and a value; None is returned as None."""
         key_bytes: Any = key
         value_bytes: Any = value
         # Without a serializer K and V are bytes; `checked_size` refuses anything else.
@@ -188,9 +188,9 @@ class Producer(Generic[K, V]):
     ) -> BatchDelivery:
         """Send many records with one result for all of them; the fastest way is `Columns`.
 
-        Partitions are chosen as in `send`. Awaiting the result gives one BatchMetadata for each
-        run of records in the same batch. If it raises (BufferFull, MessageTooLarge, TypeError), no
-        record is sent. Interceptors and `on_delivery` are not called.
+        Partitions are chosen as in `send`. Awaiting the result gives one BatchMetadata for each run
+        of records in the same batch. If the call itself raises (BufferFull, MessageTooLarge,
+        TypeError), no record is sent. Interceptors and `on_delivery` are not called.
         """
         check_target(topic, partition)
         wall_ms, limit = self._runtime.wall_ms(), self._max_record
@@ -224,7 +224,7 @@ class Producer(Generic[K, V]):
         await self.intake.drain()
 
     async def flush(self, timeout_ms: int | None = None) -> None:
-        """Send all records so far without lingering, and wait until they are settled.
+        """Send all records accepted so far without lingering, and wait until they are settled.
 
         Failed records are reported by their deliveries and callbacks, not here. Raises TimeoutError
         after `timeout_ms`.
@@ -289,8 +289,8 @@ class Producer(Generic[K, V]):
     async def send_offsets(self, offsets: Offsets, group: ConsumerGroupMetadata | str) -> None:
         """Commit a group's offsets with the transaction: the next offset to read per partition.
 
-        If `group` is `consumer.group_metadata()`, a member that lost its partitions is refused
-        (TransactionAbortable); with a mere group id it is not.
+        If `group` is `consumer.group_metadata()`, a member that lost its partitions is refused with
+        TransactionAbortable. With a group id alone, nobody checks the membership.
         """
         who = ConsumerGroupMetadata(group) if isinstance(group, str) else group
         with self._engine.spent.counted(TXN_SEND_OFFSETS):

@@ -1,7 +1,7 @@
-"""Gets a producer id: asks brokers until one gives an id or refuses for good.
+"""Asks brokers for a producer id, until one gives an id or refuses for good.
 
-Brokers get ids in blocks from the active controller. If there is none for long, brokers run out of
-ids and nothing can be sent; that is logged once. Never numbers a batch.
+Brokers get ids in blocks from the active controller. If there is no active controller for long,
+brokers run out of ids, and nothing can be sent. A warning says so once.
 """
 
 import asyncio
@@ -36,9 +36,9 @@ class ProducerIds:
         on_result: Callable[[ProducerIdentity | ClientError], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        """`on_result` is called with the new identity, or the error if a broker refuses for good.
+        """`on_result` is called with the new identity, or with the error of a final refusal.
 
-        `on_trouble` is called with the reason each time that an attempt fails and is repeated.
+        `on_trouble` is called with the reason each time an attempt fails and is repeated.
         """
         self._runtime = runtime
         self._metadata = metadata

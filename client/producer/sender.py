@@ -1,9 +1,9 @@
 """Sends the accumulator's parcels to brokers and passes the answers on.
 
-Each producer has one, driven by events: a record, an answer, new metadata, or a timer.
-`PartitionQueue` decides about order and retries. While a request is unanswered for
-`unanswered_request_ms`, the sender refreshes the metadata from another broker; only if that names
-another leader are the batches sent there.
+Each producer has one sender. A record, an answer, new metadata or a timer wakes it.
+`PartitionQueue` decides about order and retries. Each time a request has waited
+`unanswered_request_ms` for its answer, the sender refreshes the metadata from another broker. Only
+if the metadata names another leader, the batches are sent to that leader.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ TRAILING_RETRY_MS: Final = 10
 TRAILING_RETRIES: Final = 10
 """The most quick retries at a leader that does not know the newest leader epoch yet."""
 ANSWER_GRACE_MS: Final = 2_000
-"""The most ms that the client waits for an answer after the broker's own time limit."""
+"""The most ms that the client waits for an answer beyond the time limit that the broker has."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +51,7 @@ class _Flight:
     version: int
     sent_ms: int
     asked_ms: int
-    """When metadata was last refreshed because of this request; at first, when it was sent."""
+    """The monotonic ms of the last metadata refresh because of this request, or of its sending."""
     batches: list[tuple[PartitionQueue, Batch, int]]
     """The batches, each with its queue and the number of this attempt."""
 
@@ -76,7 +76,7 @@ class Sender:
         self._loop = asyncio.get_running_loop()
         self._flights: dict[_Flight, None] = {}
         self._connecting: dict[int, int] = {}
-        """Brokers being connected to, and when metadata was last refreshed because of each."""
+        """Brokers being connected to, each with the ms of the last refresh of metadata for it."""
         self._warm_at_ms = 0
         self._timer: asyncio.TimerHandle | None = None
         self._is_scheduled = False
@@ -98,7 +98,7 @@ class Sender:
             self._producer_ids.allocate()
 
     def wake(self) -> None:
-        """Schedule a look for batches to send, in the event loop's next iteration."""
+        """Schedule a search for batches to send in the event loop's next iteration."""
         if not self._is_scheduled and not self._is_closed:
             self._is_scheduled = True
             self._loop.call_soon(self._pump)
@@ -322,7 +322,10 @@ class Sender:
         self.wake()
 
     def _ask_about_slow_brokers(self, now_ms: int) -> int | None:
-        """Refresh metadata if requests are long unanswered; return when to check again, or None."""
+        """Refresh metadata if a broker leaves a request or a connect unanswered for long.
+
+        Return the monotonic ms at which to check again, or None if nothing is unanswered.
+        """
         patience_ms = self._config.unanswered_request_ms
         for flight in self._flights:
             if now_ms - flight.asked_ms >= patience_ms:
@@ -356,7 +359,10 @@ class Sender:
 
 
 def _trails(view: ClusterView, queue: PartitionQueue, answer: PartitionProduceResponse) -> bool:
-    """True if the answer names an older leader epoch than the view, so the broker lags behind."""
+    """True if the answer names an older leader epoch than the view: the broker lags behind.
+
+    After TRAILING_RETRIES failures in a row the result is False, so that retries slow down.
+    """
     known, hint = view.leader_of(*queue.partition), answer.current_leader
     return (
         known is not None

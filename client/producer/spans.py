@@ -1,7 +1,7 @@
 """Arrow arrays as records: where each key, value and header begins, and how long it is.
 
-Pure. Needs numpy, pyarrow and the compiled codec, which copies those bytes from Arrow's buffers
-into batches without a Python object for each record.
+Pure. Needs numpy, pyarrow and the compiled codec, which copies the bytes from Arrow's buffers into
+batches without a Python object for each record.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class Spans:
     def __init__(
         self, timestamps: Ints, values: Pieces, keys: Pieces | None, headers: Pieces | None = None
     ) -> None:
-        """`headers` are encoded as in a record: their number first."""
+        """`headers` are encoded as in a record, beginning with their number."""
         self._timestamps, self._values = timestamps, values
         self._keys, self._headers = keys, headers
         self.count = len(timestamps)
@@ -49,13 +49,13 @@ class Spans:
         return int(self._timestamps[index])
 
     def fill(self, builder: BatchBuilder, start: int, max_size: int) -> int:
-        """Add the records from `start` on that fit; return the index of the first that does not."""
+        """Add the records from `start` on that fit; return the index of the first one not added."""
         extend: Any = builder.extend_spans  # type: ignore[attr-defined]  # the compiled body has it
         columns = (self._timestamps, self._values, self._keys)
         return int(extend(*columns, start, max_size, self._headers))
 
     def by_partition(self, partition_count: int) -> "list[tuple[int | None, Spans]]":
-        """Split the rows by the partition of their keys; rows without a key come with None."""
+        """Split the rows by the partition of their keys; None stands for a missing key."""
         if self._keys is None:
             return [(None, self)]
         choices = _choices(self._keys, partition_count)
@@ -82,7 +82,7 @@ class Spans:
 
 
 def spans_of(timestamps: int | list[int], values: Any, keys: Any, headers: Any) -> Spans:
-    """Make rows of Arrow arrays; raise ValueError or TypeError if they are no valid records."""
+    """Make rows of Arrow arrays; raise ValueError or TypeError for records that are not valid."""
     count = len(values)
     if isinstance(timestamps, int):
         times = np.full(count, timestamps, dtype=np.int64)
@@ -195,7 +195,7 @@ def _choices(keys: Pieces, partition_count: int) -> Any:
 
 
 def _varints(numbers: Any, where: Any = None) -> Any:
-    """Encode each number as a varint, or as no bytes if its item of `where` is False."""
+    """Encode each number as a varint; where an item of `where` is False, encode it as no bytes."""
     different, back = np.unique(numbers, return_inverse=True)
     written = pa.array([encode_varint(each) for each in different.tolist()], type=pa.binary())
     found = written.take(pa.array(back))

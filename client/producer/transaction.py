@@ -2,11 +2,11 @@
 
 Pure. `Transactions` sends the requests that follow from this state.
 
-There are two protocols (KIP-890). If the cluster has finalised transaction.version 2, a partition
-is added by its first batch, offsets by their commit, and each EndTxn returns the next epoch, so
-that no late request can get into a later transaction. In the older protocol each partition is added
-by a request, and the epoch stays. After an abort that leaves a gap in a partition's sequence, the
-producer has it raised by InitProducerId (KIP-360).
+There are two protocols (KIP-890). In the newer one, used if the cluster has finalised
+transaction.version 2, a partition is added by its first batch, and a group by its offset commit.
+Each EndTxn returns the next epoch, so that no late request can get into a later transaction. In the
+older protocol AddPartitionsToTxn adds each partition, and the epoch stays the same. After an abort
+that leaves a gap in a partition's sequence, InitProducerId raises the epoch (KIP-360).
 """
 
 from collections.abc import Mapping
@@ -56,9 +56,9 @@ class Reaction(Enum):
     AGAIN = auto()
     """Repeat the request after a backoff."""
     ABORT = auto()
-    """The transaction must be aborted; the producer can then begin another."""
+    """The transaction must be aborted; afterwards the producer can begin another."""
     RENEW = auto()
-    """As ABORT; and the coordinator does not know the epoch, so InitProducerId must raise it."""
+    """Abort, then raise the epoch by InitProducerId, because the coordinator does not know it."""
     FAIL = auto()
     """The producer can do no more transactions."""
 
@@ -126,7 +126,7 @@ class Transaction:
 
     @property
     def why_not_send(self) -> ClientError | None:
-        """The error to raise if a record is sent now; None if records may be sent."""
+        """The error to raise if a record is sent now; None if records may be sent now."""
         if self.phase is Phase.OPEN:
             return None
         if self.error is not None:
@@ -149,7 +149,7 @@ class Transaction:
     # -- life
 
     def on_identity(self, identity: ProducerIdentity, *, is_implicit: bool) -> None:
-        """Take in the answer to InitProducerId, which has aborted any transaction left open."""
+        """Set the identity that InitProducerId returned; it has aborted any open transaction."""
         self.identity = identity
         self.is_implicit = is_implicit
         self.needs_renewal = False
@@ -157,19 +157,19 @@ class Transaction:
             self.phase = Phase.READY
 
     def on_protocol(self, *, is_implicit: bool) -> None:
-        """Take in, before a transaction, whether the coordinator supports the newer protocol.
+        """Set, between transactions, whether the coordinator supports the newer protocol.
 
-        A change to the newer one requires a new epoch, so that late requests of the older protocol
-        are refused.
+        A change to the newer protocol requires a new epoch, so that late requests of the older
+        protocol are refused.
         """
         if is_implicit and not self.is_implicit:
             self.needs_renewal = True
         self.is_implicit = is_implicit
 
     def begin(self) -> None:
-        """Open a transaction; the coordinator learns of it by the first partition or offsets.
+        """Open a transaction; the coordinator learns of it with the first partition or offsets.
 
-        Raise TransactionMisuse if another is open, or the error that ended the producer.
+        Raise TransactionMisuse if a transaction is open, or the error that ended the producer.
         """
         if self.phase is not Phase.READY:
             raise self.error or TransactionMisuse(
@@ -178,13 +178,13 @@ class Transaction:
         self.phase = Phase.OPEN
 
     def fail(self, error: ClientError) -> None:
-        """Make the transaction one that can only be aborted, because a record or request failed."""
+        """Make the transaction abortable only, because a record or a request failed."""
         if self.phase in (Phase.OPEN, Phase.COMMITTING):
             self.phase = Phase.DOOMED
             self.error = TransactionAbortable(error)
 
     def fail_for_good(self, error: ClientError) -> None:
-        """Make the producer one that can do no more transactions; the first error is kept."""
+        """Refuse all further transactions of this producer with `error`; keep the first error."""
         if self.phase is not Phase.FAILED:
             self.phase = Phase.FAILED
             self.error = error
@@ -192,7 +192,7 @@ class Transaction:
     # -- partitions and offsets
 
     def admit(self, partition: TopicPartition) -> bool:
-        """True if the partition's batches may be sent now; if not, note that it must be added."""
+        """True if the partition's batches may be sent now; if not, the partition is to be added."""
         if self.phase not in (Phase.OPEN, Phase.COMMITTING):
             return False
         if partition in self._added:
@@ -209,14 +209,14 @@ class Transaction:
         return list(self._wanted) if self.phase in (Phase.OPEN, Phase.COMMITTING) else []
 
     def on_asked(self, step: Step) -> None:
-        """Note that a request is sent that can begin the transaction at the coordinator."""
+        """Note that a request is being sent that can begin the transaction at the coordinator."""
         if step is Step.COMMIT_OFFSETS and self.is_implicit:
             self._has_begun = True
         elif step in (Step.ADD_PARTITIONS, Step.ADD_OFFSETS):
             self._unanswered += 1
 
     def on_partitions_answered(self, codes: Mapping[TopicPartition, ErrorCode]) -> Reaction:
-        """Take in the answer to AddPartitionsToTxn, by partition; return how to react."""
+        """Apply the answer to AddPartitionsToTxn, given by partition; return how to react."""
         refused: list[tuple[TopicPartition, ErrorCode]] = []
         for partition, code in codes.items():
             if code is ErrorCode.NONE:
@@ -233,7 +233,7 @@ class Transaction:
         return self.on_answer(Step.ADD_PARTITIONS, code, f"{topic}-{index}")
 
     def on_answer(self, step: Step, code: ErrorCode, detail: str = "") -> Reaction:
-        """Take in a coordinator's answer, and return how to react."""
+        """Apply the error code of a coordinator's answer to this step; return how to react."""
         if step in (Step.ADD_PARTITIONS, Step.ADD_OFFSETS):
             self._unanswered -= 1
         reaction = reaction_to(step, code)
@@ -251,7 +251,10 @@ class Transaction:
         return reaction
 
     def on_batch_lost(self, error: ClientError, *, was_sent: bool) -> None:
-        """Take in that a batch failed; if it was sent, brokers may miss its sequence."""
+        """Doom the transaction, or the producer, because a batch failed.
+
+        If the batch was sent, brokers may miss its sequence, so the epoch must be raised.
+        """
         self.needs_renewal |= was_sent
         cause = getattr(error, "error", None)
         if isinstance(error, ProducerFenced):
@@ -264,9 +267,9 @@ class Transaction:
     # -- ending
 
     def begin_end(self, *, commit: bool) -> None:
-        """Begin to commit or abort; the same call again continues an interrupted end.
+        """Begin to commit or abort; a repeated call continues an end that was interrupted.
 
-        Raise the producer's error, or TransactionMisuse if there is nothing to end that way.
+        Raise the producer's error, or TransactionMisuse if no transaction can end that way now.
         """
         if self.phase is Phase.FAILED:
             assert self.error is not None
@@ -289,7 +292,7 @@ class Transaction:
         return self._has_begun and not self._is_unknown_to_coordinator
 
     def on_end_answered(self, code: ErrorCode, next_identity: ProducerIdentity) -> Reaction:
-        """Take in the answer to EndTxn; in the newer protocol it has the next identity."""
+        """Apply the answer to EndTxn, which in the newer protocol has the next identity."""
         reaction = reaction_to(Step.END, code)
         is_over = code is ErrorCode.INVALID_TXN_STATE and self.is_implicit
         if reaction is Reaction.DONE:
@@ -319,10 +322,10 @@ class Transaction:
         self._has_begun = self._is_unknown_to_coordinator = False
 
     def hand_over(self) -> ProducerIdentity:
-        """Leave the open transaction to another process; return the identity that it has.
+        """Leave the open transaction to another process; return the identity it was opened under.
 
-        This producer then asks for a new identity as a new producer would, because it cannot know
-        which epoch the other process's EndTxn has led to.
+        This producer then asks for an identity as a new producer would, because it cannot know
+        which epoch results from the other process's EndTxn.
         """
         assert self.identity is not None
         handed, self.identity = self.identity, None

@@ -101,13 +101,13 @@ class Transactions:
         self._changed()
 
     async def close(self) -> None:
-        """Stop; the coordinator aborts an open transaction after its timeout."""
+        """Stop; the coordinator aborts an open transaction after transaction_timeout_ms."""
         if self._adding is not None:
             self._adding.cancel()
             await asyncio.wait([self._adding])
 
     async def begin(self) -> None:
-        """Begin a transaction, after raising the epoch if that is due."""
+        """Begin a transaction, after raising the epoch if the last transaction requires that."""
         async with self._turn:
             state = self.state
             if state.phase is Phase.READY:
@@ -124,7 +124,7 @@ class Transactions:
             await self._end(commit=True)
 
     async def prepare(self) -> PreparedTransaction | None:
-        """Wait for all batches and leave the transaction open; None if there is nothing in it."""
+        """Wait for all batches and leave the transaction open; None if the transaction is empty."""
         async with self._turn:
             await self._settle()
             if not self.state.must_tell_coordinator:
@@ -148,7 +148,7 @@ class Transactions:
             raise state.error
 
     async def abort(self) -> None:
-        """Fail the batches that are not in flight, wait for the others, then abort."""
+        """Fail the batches that are not in flight, wait for those in flight, then abort."""
         async with self._turn:
             self.state.begin_end(commit=False)
             self._changed()
