@@ -37,6 +37,7 @@ from . import (
     seal,
     spark,
     startup,
+    tls,
     validation,
 )
 from .meters import machine
@@ -244,6 +245,17 @@ def run_seal(results: dict[str, Any]) -> None:
         say(line)
 
 
+def run_tls(results: dict[str, Any]) -> None:
+    """Measure what TLS leaves of the throughput, case by case."""
+    rows = results["tls"] = []
+    say(" | ".join(tls.HEADER))
+    for found in tls.measure():
+        rows.append(found._asdict())
+        say(" | ".join(tls.row(rows[-1])))
+    for what, target, ratio, met in tls.checks(results):
+        say(f"{what}: {ratio:.2f} (target {target}){'' if met else ', MISSED'}")
+
+
 def run_groups(results: dict[str, Any]) -> None:
     """Measure what consumer groups cost."""
     found = groups.measure()
@@ -359,6 +371,7 @@ SECTIONS: dict[str, Section] = {
     "memory": run_memory,
     "metrics": run_metrics,
     "seal": run_seal,
+    "tls": run_tls,
     "groups": run_groups,
     "flush": run_flush,
     "failover": run_failover,

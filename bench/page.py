@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import authorizer, clients, console, failover_page, groups, host, metrics, seal, spark
+from . import authorizer, clients, console, failover_page, groups, host, metrics, seal, spark, tls
 
 ABOUT_A_RUN = ("machine", "at", "versions", "stream_seconds", "floor")
 """What a results file holds besides its sections."""
@@ -118,6 +118,7 @@ def _targets(results: dict[str, Any]) -> list[str]:
         *failover_page.checks(results),
         *spark.checks(results),
         *metrics.checks(results),
+        *tls.checks(results),
         *console.checks(results),
     ]
     return [
@@ -337,6 +338,7 @@ def _rest(results: dict[str, Any]) -> list[str]:
         *console.section(results),
         *metrics.section(results),
         *seal.section(results),
+        *tls.section(results),
         *host.section(results),
     ]
 
