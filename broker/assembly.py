@@ -28,6 +28,7 @@ from ..security.tokens import TokenKey
 from ..storage.directory import LogDirectory
 from .admission.doors import Doors, share_descriptors
 from .admission.entrance import Entrance
+from .admission.issuers import Issuers
 from .admission.limits import Bounds, ConnectionLimits, bounds_of
 from .admission.load import Caps, Load
 from .admission.logins import Known, Logins
@@ -401,8 +402,10 @@ def _make_logins(ground: Ground, known: Known) -> Logins | None:
     listeners = sasl_of(config, properties)
     if not listeners:
         return None
-    common = from_mapping(SaslConfig, properties)
-    return Logins(common, listeners, known, ground.runtime.rng.randbytes)
+    common, runtime = from_mapping(SaslConfig, properties), ground.runtime
+    offered = [each for one in listeners.values() for each in one.mechanisms.values()]
+    issuers = Issuers(runtime, [each.tokens for each in offered if each.tokens is not None])
+    return Logins(common, listeners, known, runtime.rng.randbytes, issuers)
 
 
 def _make_telemetry(ground: Ground) -> ClientTelemetry | None:

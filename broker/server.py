@@ -136,6 +136,8 @@ class Broker:
         parts, channel = self.parts, self.parts.channel
         if parts.metrics is not None:
             await parts.metrics.open()
+        if parts.edge.logins is not None:
+            await parts.edge.logins.issuers.open()
         channel.start()
         await parts.partitions.load()
         await self._unless_refused(channel.wait_until_registered())
@@ -208,6 +210,8 @@ class Broker:
         )
         if parts.metrics is not None:
             await parts.metrics.close()
+        if edge.logins is not None:
+            await edge.logins.issuers.close()
         for each in working:
             await each.close()
         if not keep_channel:

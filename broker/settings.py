@@ -18,6 +18,8 @@ from ..security.listener import (
     listener_properties,
     parse_listeners,
 )
+from ..security.sasl.oauth_settings import HANDLER, OAuthBearerConfig
+from ..security.sasl.oauthbearer import OAUTHBEARER
 from ..security.sasl.settings import (
     BETWEEN_BROKERS,
     ENABLED,
@@ -75,11 +77,13 @@ TABLES = (
     TelemetryConfig,
     AuthorizerConfig,
     SaslConfig,
+    OAuthBearerConfig,
     ListenerTlsConfig,
 )
 """The tables of a broker's settings, except the defaults of topics."""
 PER_LISTENER = (
     *settings_of(ListenerTlsConfig),
+    *settings_of(OAuthBearerConfig),
     *(row for row in settings_of(SaslConfig) if row.key in (ENABLED, BETWEEN_BROKERS, REAUTH)),
     *OF_ONE_LISTENER,
 )
@@ -172,6 +176,8 @@ def _keys_of_listener() -> dict[str, None]:
     """Return what may come after `listener.name.<listener>.` in a key."""
     keys = [key for row in PER_LISTENER for key in _keys_of(row)]
     keys += [f"{name.lower()}.{key}" for name in MECHANISMS for key in PER_MECHANISM]
+    of_tokens = (HANDLER, *(row.key for row in settings_of(OAuthBearerConfig)))
+    keys += [f"{OAUTHBEARER.lower()}.{key}" for key in of_tokens]
     return dict.fromkeys(keys)
 
 

@@ -20,6 +20,7 @@ from ..protocol.client_metrics import ClientMetricsConfig
 from ..runtime.config import PLUGIN_PREFIXES, Setting, settings_of
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from ..security.authorizer_config import AuthorizerConfig
+from ..security.sasl.oauth_settings import OAuthBearerConfig
 from ..security.sasl.settings import SaslConfig
 from ..security.tls_config import ListenerTlsConfig
 from ..storage.topic_config import TopicConfig
@@ -39,6 +40,7 @@ TABLES: Final = {
     "Brokers: minikafka-broker": BrokerConfig,
     "Brokers: connections": ConnectionLimits,
     "Brokers: logins by SASL": SaslConfig,
+    "Brokers: logins by OAUTHBEARER, also per listener": OAuthBearerConfig,
     "Brokers: TLS, also per listener as listener.name.NAME.KEY": ListenerTlsConfig,
     "Brokers: compaction": CompactionConfig,
     "Brokers: reading from followers": ReplicaSelectorConfig,

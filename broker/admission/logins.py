@@ -25,6 +25,7 @@ from ...security.sasl.server import Offered, ServerLogin
 from ...security.sasl.settings import EnabledMechanism, ListenerSasl, SaslConfig
 from ...security.tokens import TokenKey
 from .doors import Guest
+from .issuers import Issuers
 
 LOGIN_MS: Final = 10_000
 """Milliseconds that a client has for its login, from the connection on."""
@@ -52,10 +53,12 @@ class Logins:
         listeners: Mapping[str, ListenerSasl],
         known: Known,
         random_bytes: Callable[[int], bytes],
+        issuers: Issuers,
     ) -> None:
         """`listeners` has the listeners with SASL, by name."""
         self.config = config
         self._known = known
+        self.issuers = issuers
         self._random_bytes = random_bytes
         self._offered = {
             name: {
@@ -73,6 +76,8 @@ class Logins:
         return None if offered is None else ServerLogin(offered)
 
     def _server_end(self, name: str, enabled: EnabledMechanism) -> ServerEnd:
+        if enabled.tokens is not None:
+            return self.issuers.server_end(enabled.tokens)
         mechanism = BY_NAME.get(name)
         if mechanism is None:
             return PlainServer(enabled.passwords)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ...runtime.errors import ConfigError
+from .oauthbearer import OAUTHBEARER
 from .plain import PLAIN
 from .scram import BY_NAME
 
@@ -19,10 +20,10 @@ _PACKAGE: Final = "org.apache.kafka.common.security."
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     f"{_PACKAGE}plain.PlainLoginModule": (PLAIN,),
     f"{_PACKAGE}scram.ScramLoginModule": tuple(BY_NAME),
+    f"{_PACKAGE}oauthbearer.OAuthBearerLoginModule": (OAUTHBEARER,),
 }
 """The login modules that are known, with the mechanisms that each serves."""
 UNSUPPORTED: Final[Mapping[str, str]] = {
-    f"{_PACKAGE}oauthbearer.OAuthBearerLoginModule": "OAUTHBEARER is not supported",
     "com.sun.security.auth.module.Krb5LoginModule": "GSSAPI (Kerberos) is not supported",
     "com.sun.security.auth.module.JndiLoginModule": "it loads code from the network",
     "com.ibm.security.auth.module.Krb5LoginModule": "GSSAPI (Kerberos) is not supported",

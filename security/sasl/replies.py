@@ -26,6 +26,8 @@ class Refused(NamedTuple):
 
     message: str
     """The text that the client is told. It never says whether the user exists."""
+    why: str = ""
+    """The reason for the log, if the client is not told it."""
 
 
 Reply = Challenge | Accepted | Refused

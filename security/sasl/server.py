@@ -155,13 +155,14 @@ class ServerLogin:
                 return Answered(self._token(challenge))
             case Accepted():
                 return self._accept(reply, now_ms)
-            case Refused(message):
-                return self._refuse(message)
+            case Refused(message, why):
+                return self._refuse(message, why or message)
 
     def _accept(self, accepted: Accepted, now_ms: int) -> Answered:
         principal = user(accepted.name)
         if self.principal not in (None, principal):
-            return self._refuse(f"the session began as {self.principal}, and it must stay so")
+            why = f"the session began as {self.principal}, and it must stay so"
+            return self._refuse(why, why)
         assert self._mechanism is not None
         ends = (self._offered[self._mechanism].reauth_ms, accepted.rest_ms)
         lifetime_ms = min((end for end in ends if end), default=0)
@@ -172,9 +173,9 @@ class ServerLogin:
         self._state = _State.COMPLETE
         return Answered(answer)
 
-    def _refuse(self, message: str) -> Answered:
+    def _refuse(self, message: str, reason: str) -> Answered:
         is_raw, self._state = self.is_raw, _State.FAILED
-        why = f"login by {self._mechanism} failed: {message}"
+        why = f"login by {self._mechanism} failed: {reason}"
         if is_raw:
             return Answered(b"", why)
         code = ErrorCode.SASL_AUTHENTICATION_FAILED

@@ -12,6 +12,8 @@ from ...runtime.config import INT32_MAX, INT64_MAX, config_table, from_mapping, 
 from ...runtime.errors import ConfigError
 from .client import Credentials
 from .jaas import JaasLogin, parse_jaas
+from .oauth_settings import TokenChecks, read_token_checks
+from .oauthbearer import OAUTHBEARER
 from .plain import PLAIN
 from .scram import BY_NAME
 
@@ -19,11 +21,12 @@ ENABLED: Final = "sasl.enabled.mechanisms"
 BETWEEN_BROKERS: Final = "sasl.mechanism.inter.broker.protocol"
 REAUTH: Final = "connections.max.reauth.ms"
 JAAS: Final = "sasl.jaas.config"
-MECHANISMS: Final = (PLAIN, *BY_NAME)
+MECHANISMS: Final = (PLAIN, *BY_NAME, OAUTHBEARER)
 """The mechanisms that can be enabled."""
+BETWEEN: Final = (PLAIN, *BY_NAME)
+"""The mechanisms by which brokers can log in at each other."""
 NOT_HERE: Final = {
     "GSSAPI": "GSSAPI (Kerberos) is not supported: it needs a library in C and blocking calls",
-    "OAUTHBEARER": "OAUTHBEARER is not supported",
 }
 
 
@@ -77,6 +80,8 @@ class EnabledMechanism:
     """Milliseconds after which a client must log in again; 0 means never."""
     passwords: Mapping[str, str] = field(repr=False)
     """The passwords of the users of PLAIN; empty for SCRAM, whose users the cluster keeps."""
+    tokens: TokenChecks | None = None
+    """The checks of tokens; None except for OAUTHBEARER."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,7 @@ def read_listener(
         mechanisms[name] = EnabledMechanism(
             own.reauth_ms(name, config.connections_max_reauth_ms),
             _passwords(own, login) if name == PLAIN else {},
+            read_token_checks(properties, listener, login) if name == OAUTHBEARER else None,
         )
     if not is_inter_broker:
         return ListenerSasl(mechanisms)
@@ -118,6 +124,8 @@ def read_listener(
         why = f"is required: brokers use listener {listener}, which has SASL"
         raise ConfigError(BETWEEN_BROKERS, None, why)
     check_mechanism(key, chosen)
+    if chosen not in BETWEEN:
+        raise ConfigError(key, chosen, f"brokers log in at each other by {', '.join(BETWEEN)}")
     if chosen not in mechanisms:
         raise ConfigError(key, chosen, f"is not enabled on listener {listener}: {ENABLED}")
     login = logins.get(chosen)

@@ -71,7 +71,11 @@ def test_a_listener_may_have_mechanisms_of_its_own() -> None:
     [
         ({"sasl.enabled.mechanisms": None}, "sasl.enabled.mechanisms", "is required"),
         ({"sasl.enabled.mechanisms": "GSSAPI"}, "sasl.enabled.mechanisms", "Kerberos"),
-        ({"sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER"}, "sasl.enabled.mechanisms", "supported"),
+        (
+            {"sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"},
+            "sasl.mechanism.inter.broker.protocol",
+            "brokers log in at each other by PLAIN",
+        ),
         (
             {f"{PREFIX}sasl.enabled.mechanisms": "plain"},
             f"{PREFIX}sasl.enabled.mechanisms",

@@ -1,0 +1,82 @@
+"""OAUTHBEARER (RFC 7628, KIP-255): the client shows a token that it got from elsewhere.
+
+A token is a password while it lives, so this mechanism belongs behind TLS. A server that refuses
+one answers with JSON, which the client acknowledges with one byte; only then the login has failed.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from .bearer_tokens import TOKEN_MAX, Proved
+from .errors import TokenError
+from .replies import Accepted, Challenge, Refused, Reply
+
+OAUTHBEARER: Final = "OAUTHBEARER"
+SEPARATOR: Final = "\x01"
+INVALID: Final = '{"status":"invalid_token"}'
+"""The answer to every token that is refused. The reason is for the log of the server alone."""
+MALFORMED: Final = (
+    f"Authentication failed during authentication due to invalid credentials with SASL mechanism "
+    f"{OAUTHBEARER}"
+)
+OTHER_NAME: Final = (
+    "Authentication failed: Client requested an authorization id that is different from the "
+    "token's principal name"
+)
+_MESSAGE_MAX: Final = 2 * TOKEN_MAX
+"""The most bytes of the first message: the token, and extensions (KIP-342)."""
+_GS2: Final = re.compile(r"n,(?:a=(?P<authorization>(?:[^=,\x00\x01]|=2C|=3D)+))?,")
+_PAIR: Final = re.compile(r"(?P<key>[A-Za-z]+)=(?P<value>[\x21-\x7E \t\r\n]+)")
+_BEARER: Final = re.compile(r"bearer +(?P<token>[-_~+/.A-Za-z0-9]+=*)", re.IGNORECASE)
+_AUTH: Final = "auth"
+
+
+class OAuthBearerServer:
+    """Checks one token."""
+
+    def __init__(self, check: Callable[[str], Proved]) -> None:
+        """`check` raises TokenError if the token proves nothing."""
+        self._check = check
+        self._refused: Refused | None = None
+
+    def step(self, token: bytes) -> Reply:
+        """Take the client's message with the token, or its answer to a refusal."""
+        if self._refused is not None:
+            return self._refused
+        first = _read(token)
+        if first is None:
+            return Refused(MALFORMED, "its first message is malformed")
+        authorization_id, bearer = first
+        try:
+            proved = self._check(bearer)
+        except TokenError as error:
+            self._refused = Refused(INVALID, str(error))
+            return Challenge(INVALID.encode())
+        if authorization_id not in ("", proved.name):
+            return Refused(OTHER_NAME)
+        return Accepted(proved.name, rest_ms=proved.rest_ms)
+
+
+def _read(message: bytes) -> tuple[str, str] | None:
+    """Return the authorization id and the token of a first message; None if it is malformed."""
+    if len(message) > _MESSAGE_MAX:
+        return None
+    try:
+        gs2, *rest = message.decode().split(SEPARATOR)
+    except UnicodeDecodeError:
+        return None
+    begin = _GS2.fullmatch(gs2)
+    if begin is None or rest[-2:] != ["", ""]:
+        return None
+    pairs: dict[str, str] = {}
+    for text in rest[:-2]:
+        pair = _PAIR.fullmatch(text)
+        if pair is None or pair["key"] in pairs:
+            return None
+        pairs[pair["key"]] = pair["value"]
+    bearer = _BEARER.fullmatch(pairs.get(_AUTH, ""))
+    if bearer is None:
+        return None
+    name = (begin["authorization"] or "").replace("=2C", ",").replace("=3D", "=")
+    return name, bearer["token"]
