@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from ..runtime.daemon import Plan, Stop, daemon_command
-from ..security.control_settings import check_control
 from .config import bound_listeners
 from .server import Broker
 from .settings import read_settings
@@ -16,7 +15,7 @@ def prepare(properties: dict[str, str]) -> Plan:
     """Check the configuration and return how to start the broker; open nothing yet."""
     settings = read_settings(properties)
     config = settings.config
-    check_control(config.control_security, config.control_psk_file, bound_listeners(config))
+    settings.control.check(bound_listeners(config))
 
     async def start(runtime: "Runtime", stop: Stop) -> Broker:
         return await Broker.start(runtime, settings, stop)

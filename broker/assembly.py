@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..client.net.refusals import Refusals
-from ..protocol.control.messages import Endpoint, RegisterBroker, VersionRange
+from ..protocol.control.messages import ROLE_BROKER, Endpoint, RegisterBroker, VersionRange
 from ..protocol.control.records import REPLICA_PROOF, SUPPORTED_FEATURES
 from ..protocol.errors import ApiError
 from ..runtime.config import from_mapping
@@ -19,7 +19,8 @@ from ..security.audit import Audit
 from ..security.authorizer import Authorizer
 from ..security.authorizer_config import AuthorizerConfig
 from ..security.client_security import ClientSecurity
-from ..security.control_keys import ControlKeys
+from ..security.control_identity import name_of_node
+from ..security.control_proof import ControlProof, open_proofs
 from ..security.listener import listener_properties
 from ..security.sasl.settings import SaslConfig
 from ..security.tls import ClientTls
@@ -98,18 +99,19 @@ class Ground:
     settings: Settings
     defaults: TopicDefaults
     deadlines: Deadlines
-    keys: ControlKeys | None = None
-    """The cluster's keys; None if the control plane is not sealed."""
+    keys: ControlProof | None = None
+    """The proof of this broker to controllers; None if the control plane is not sealed."""
 
     @classmethod
     def of(cls, runtime: Runtime, settings: Settings) -> "Ground":
         """Make these parts for one broker.
 
-        Raise ConfigError if a default of topics is not valid, or if the file of the keys cannot
-        be read.
+        Raise ConfigError if a default of topics is not valid, or if the file of a key cannot
+        be used.
         """
         config = settings.config
-        keys = ControlKeys.open(runtime, config.control_security, config.control_psk_file)
+        own = name_of_node(ROLE_BROKER, config.node_id)
+        keys = open_proofs(runtime, settings.control, own).shown
         defaults = TopicDefaults(config.node_id, settings.properties)
         return cls(runtime, settings, defaults, Deadlines(runtime), keys)
 

@@ -12,6 +12,7 @@ from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from ..runtime.spelling import did_you_mean
 from ..security.authorizer_config import AuthorizerConfig
+from ..security.control_settings import ControlSettings, ControlTlsConfig
 from ..security.listener import (
     OF_LISTENER,
     SecurityProtocol,
@@ -76,6 +77,7 @@ TABLES = (
     MetadataConfig,
     TelemetryConfig,
     AuthorizerConfig,
+    ControlTlsConfig,
     SaslConfig,
     OAuthBearerConfig,
     ListenerTlsConfig,
@@ -100,6 +102,12 @@ class Settings(NamedTuple):
     config: BrokerConfig
     properties: dict[str, str]
     warnings: list[str]
+
+    @property
+    def control(self) -> ControlSettings:
+        """The settings of the control plane's security."""
+        tls = from_mapping(ControlTlsConfig, self.properties)
+        return ControlSettings(self.config.control_security, self.config.control_psk_file, tls)
 
 
 def sasl_of(config: BrokerConfig, properties: Mapping[str, str]) -> dict[str, ListenerSasl]:

@@ -19,7 +19,7 @@ from ..runtime.config import (
     shown,
 )
 from ..runtime.errors import ConfigError
-from ..security.control_settings import FILE
+from ..security.control_settings import FILE, KEYSTORE, ControlSettings, ControlTlsConfig
 from .net.address import Address
 from .security_config import SecurityConfig, SecuritySettings
 
@@ -437,6 +437,18 @@ class AdminConfig(CommonConfig):
         doc="The file of the cluster's key, for tools that ask controllers by themselves: with"
         " --bootstrap-controller, and doctor --controllers.",
     )
+    control_tls: ControlTlsConfig = part(ControlTlsConfig)
+
+    @property
+    def control(self) -> ControlSettings:
+        """The settings of the control plane's security."""
+        return ControlSettings(None, self.control_psk_file, self.control_tls)
+
+    def check(self) -> None:
+        """Raise ConfigError if both a key and a certificate are given for the control plane."""
+        if self.control_psk_file is not None and self.control.has_tls:
+            why = f"cannot be set together with {KEYSTORE}: controllers are shown one of them"
+            raise ConfigError(FILE, self.control_psk_file, why)
 
 
 class CommonSettings(SecuritySettings, total=False):
@@ -504,6 +516,13 @@ class AdminSettings(CommonSettings, total=False):
 
     default_api_timeout_ms: int
     control_psk_file: str | None
+    control_ssl_keystore_location: str | None
+    control_ssl_keystore_password: str | None
+    control_ssl_key_password: str | None
+    control_ssl_truststore_location: str | None
+    control_ssl_truststore_password: str | None
+    control_ssl_endpoint_identification_algorithm: str | None
+    control_ssl_principal_mapping_rules: str
 
 
 def configured(table: type[C], servers: Servers | None, settings: Mapping[str, Any]) -> C:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import click
 
 from ..runtime.daemon import Plan, Stop, daemon_command
-from ..security.control_settings import check_control
 from ..security.sasl.first_users import FLAG, parse_first_user
 from .config import listener_of, read_config
 from .server import ControllerServer
@@ -27,7 +26,7 @@ def prepare(properties: dict[str, str], add_scram: Sequence[str] = ()) -> Plan:
     """Check the configuration and return how to start the controller; open nothing yet."""
     config, warnings = read_config(properties)
     first_users = [parse_first_user(text) for text in add_scram]
-    check_control(config.control_security, config.control_psk_file, (listener_of(config),))
+    config.control.check((listener_of(config),))
 
     async def start(runtime: "Runtime", stop: Stop) -> ControllerServer:
         return await ControllerServer.start(runtime, config, stop.crash, first_users)

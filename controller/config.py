@@ -24,7 +24,12 @@ from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from ..runtime.metrics_config import metrics_address, metrics_listener
 from ..security.authorizer_config import AuthorizerConfig
-from ..security.control_settings import control_psk_file, control_security
+from ..security.control_settings import (
+    ControlSettings,
+    ControlTlsConfig,
+    control_psk_file,
+    control_security,
+)
 from ..security.listener import OF_LISTENER
 from ..security.tokens import TokenKey, TokenPolicy, token_secret_key
 from .broker_keys import BROKER_KEYS
@@ -178,6 +183,7 @@ class ControllerConfig:
     metrics_listener: str | None = metrics_listener()
     control_security: str | None = control_security()
     control_psk_file: str | None = control_psk_file()
+    control_tls: ControlTlsConfig = part(ControlTlsConfig)
     authorizer: AuthorizerConfig = part(AuthorizerConfig)
     delegation_token_secret_key: str | None = token_secret_key()
     delegation_token_max_lifetime_ms: int = setting(
@@ -213,6 +219,11 @@ class ControllerConfig:
                 "controller.quorum.voters", ",".join(self.controller_quorum_voters), why
             )
         quorum_of(self, bytes(16))
+
+    @property
+    def control(self) -> ControlSettings:
+        """The settings of the control plane's security."""
+        return ControlSettings(self.control_security, self.control_psk_file, self.control_tls)
 
     @property
     def directory(self) -> str:

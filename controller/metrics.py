@@ -194,7 +194,7 @@ class ControllerMetrics:
         )
         yield counter(
             f"{_OWN}unproved_connections",
-            "Connections that were refused because they proved no key of the cluster.",
+            "Connections that were refused because they did not prove to be of the cluster.",
             (("", self._sessions.unproved_count),),
         )
         yield counter(

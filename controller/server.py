@@ -11,22 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ..client.net.handshakes import Handshakes
 from ..client.net.refusals import Refusals
 from ..protocol.control.heartbeat import Datagram
 from ..protocol.control.image import Delta
-from ..protocol.control.messages import Endpoint
+from ..protocol.control.messages import ROLE_CONTROLLER, Endpoint
 from ..protocol.control.records import MetadataRecord
 from ..protocol.types import uuid_to_text
 from ..runtime.errors import ConfigError
 from ..runtime.metrics_config import metrics_address
 from ..runtime.metrics_listener import MetricsListener
 from ..runtime.runtime import Runtime
-from ..security.control_keys import ControlKeys
+from ..security.control_identity import name_of_node
+from ..security.control_proof import Proofs, open_proofs
 from ..security.control_seal import DatagramGuards
 from ..security.sasl.first_users import FirstUser
 from ..storage.directory import LogDirectory
 from .api.answers import Answers
 from .api.authorizing import Authorizing
+from .api.certified_door import CertifiedDoor
 from .api.session import Session
 from .api.sessions import Sessions
 from .config import ControllerConfig, listener_of, quorum_of
@@ -58,8 +61,8 @@ class Ground:
 
     runtime: Runtime
     config: ControllerConfig
-    keys: ControlKeys | None
-    """The cluster's keys; None if nothing is sealed."""
+    proofs: Proofs
+    """The proofs of this node, and those that it takes."""
 
 
 class ControllerServer:
@@ -77,8 +80,7 @@ class ControllerServer:
         self.ground = ground
         self.runtime = runtime = ground.runtime
         self.config = config = ground.config
-        keys = ground.keys
-        self.guards = DatagramGuards(is_required=keys is not None and keys.is_required)
+        self.guards = DatagramGuards(is_required=ground.proofs.are_required)
         events = Events(
             on_failed=on_failed,
             on_active=self._on_active,
@@ -105,6 +107,7 @@ class ControllerServer:
         self.answers = Answers()
         self.sessions = Sessions(runtime.descriptor_limit())
         self.refusals = Refusals()
+        self._handshakes = Handshakes(runtime, self.refusals)
         self.metrics = self._make_metrics()
         self._directory = directory
         self._doors: asyncio.Server | None = None
@@ -123,7 +126,8 @@ class ControllerServer:
 
         If this controller makes the cluster, `first_users` can log in by SCRAM from then on.
         """
-        keys = ControlKeys.open(runtime, config.control_security, config.control_psk_file)
+        own = name_of_node(ROLE_CONTROLLER, config.node_id)
+        proofs = open_proofs(runtime, config.control, own)
         directory = await LogDirectory.open(
             runtime, config.directory, node_id=config.node_id, cluster_id=config.cluster_id
         )
@@ -147,12 +151,12 @@ class ControllerServer:
                 metadata_log,
                 settings,
                 cluster_id=cluster_id,
-                peering=Peering(endpoints, keys),
+                peering=Peering(endpoints, proofs.shown),
             )
         except BaseException:
             directory.abandon()
             raise
-        ground = Ground(runtime, config, keys)
+        ground = Ground(runtime, config, proofs)
         server = cls(ground, directory, quorum=quorum, on_failed=on_failed)
         server.controller.founding = first_credentials(first_users, runtime.rng.randbytes)
         try:
@@ -181,6 +185,7 @@ class ControllerServer:
             await self.metrics.close()
         if self._doors is not None:
             self._doors.close()
+        self._handshakes.close()
         await self.liveness.close()
         self.upkeep.close()
         self.token_expiry.close()
@@ -256,10 +261,21 @@ class ControllerServer:
             self._doors, self.address = doors, (address[0], address[1])
             return
 
-    def _on_connected(self) -> asyncio.BufferedProtocol:
-        session = Session(self)
+    def _on_connected(self) -> asyncio.BaseProtocol:
+        proofs = self.ground.proofs
+        if proofs.tls is None:
+            return self.open_session().stream
+        door = CertifiedDoor(self, proofs.tls)
+        return self._handshakes.begin(door, None if proofs.keys is None else self._plain)
+
+    def _plain(self) -> asyncio.BufferedProtocol:
+        return self.open_session().stream
+
+    def open_session(self, proved: str | None = None) -> Session:
+        """Begin a session; `proved` is the name that the peer's certificate proves, if any."""
+        session = Session(self, proved)
         self.sessions.add(session)
-        return session.stream
+        return session
 
     def _admits(self, datagram: Datagram) -> bool:
         is_ours = datagram.heartbeat.cluster_id == self.controller.cluster_id

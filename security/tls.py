@@ -154,6 +154,11 @@ class ListenerTls:
         """The context for a connection that comes now."""
         return self._served.current().context
 
+    @property
+    def own_name(self) -> str | None:
+        """The name that the rules make of this listener's own certificate; None if none does."""
+        return self._mapping.name_of(self._served.current().subject)
+
     def principal_of(self, certificate: bytes | None) -> Principal | None:
         """Return the principal of a client's verified certificate, ANONYMOUS if it showed none.
 

@@ -32,7 +32,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ...runtime.waiting import happens_within
-from ...security.control_keys import ControlKeys
+from ...security.control_proof import ControlProof
 from ...security.principal import Origin
 from ..config import BrokerConfig, controller_addresses
 from ..replica.lease import LeaderLease
@@ -81,8 +81,8 @@ class Identity:
     """The request that registers this start."""
     cluster_id: str | None = None
     """The cluster's id; None if it is not known yet."""
-    keys: ControlKeys | None = None
-    """The cluster's keys; None if nothing is sealed."""
+    keys: ControlProof | None = None
+    """The proof to controllers; None if nothing is sealed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,26 +9,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from ...client.net.handshakes import feed
 from ...security.listener import Listener
 from ..edge import Edge
 
 EARLY_MAX: Final = 4096
 """Bytes that are read of a connection that waits; then reading pauses."""
-
-
-def feed(protocol: asyncio.BaseProtocol, data: bytes | bytearray) -> None:
-    """Give bytes that were read already to the protocol that they are for, as the loop would."""
-    if isinstance(protocol, asyncio.Protocol):
-        if data:
-            protocol.data_received(bytes(data))
-        return
-    taker, early = cast("asyncio.BufferedProtocol", protocol), memoryview(data)
-    while early:
-        room = memoryview(taker.get_buffer(len(early)))
-        size = min(len(room), len(early))
-        room[:size] = early[:size]
-        early = early[size:]
-        taker.buffer_updated(size)
 
 
 class Arriving(asyncio.BufferedProtocol):

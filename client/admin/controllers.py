@@ -18,7 +18,7 @@ from ...protocol.control.messages import (
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.describe_quorum import DescribeQuorumResponse
 from ...runtime.runtime import Runtime
-from ...security.control_keys import ControlKeys
+from ...security.control_proof import ControlProof
 from ...security.principal import ANONYMOUS
 from ..errors import Attempt, BootstrapError
 from ..net.address import Address
@@ -34,7 +34,7 @@ async def describe_quorum(
     controllers: Sequence[Address],
     *,
     timeout_ms: int,
-    keys: ControlKeys | None = None,
+    keys: ControlProof | None = None,
 ) -> tuple[str, MetadataQuorum]:
     """Return the cluster's id and its quorum, as the active controller describes them.
 

@@ -236,7 +236,7 @@ async def ask_controllers(
     If none of `servers` answers, print `complaint` and why, and return 1.
     """
     from ...runtime.runtime import SystemRuntime
-    from ...security.control_keys import ControlKeys
+    from ...security.control_proof import open_proofs
     from ..admin.controllers import describe_quorum
     from ..config import AdminConfig, configured
     from ..net.address import Address
@@ -249,7 +249,7 @@ async def ask_controllers(
             runtime,
             addresses,
             timeout_ms=min(config.request_timeout_ms, config.bootstrap_timeout_ms),
-            keys=ControlKeys.open(runtime, None, config.control_psk_file),
+            keys=open_proofs(runtime, config.control).shown,
         )
     except ClientError as error:
         say(f"{complaint}: {error}")

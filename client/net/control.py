@@ -6,6 +6,7 @@ connection reconnects, finds the active controller and repeats requests.
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
@@ -17,15 +18,29 @@ from ...protocol.control.frames import (
     encode_body,
     with_size,
 )
-from ...protocol.control.messages import ANSWERS, Endpoint, Hello, HelloAnswer, Refused, Request
+from ...protocol.control.messages import (
+    ANSWERS,
+    ROLE_CONTROLLER,
+    Endpoint,
+    Hello,
+    HelloAnswer,
+    Refused,
+    Request,
+)
 from ...protocol.control.packing import ITEM_COUNT_MAX
 from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from ...protocol.framing import FrameReader
+from ...security.control_identity import is_controller, name_of_node
 from ...security.control_keys import ControlKeys
+from ...security.control_proof import ControlProof
 from ...security.control_seal import TAG_BYTES, Seal
+from ...security.control_tls import ControlTls
+from ...security.tls import reason_of
 
 A = TypeVar("A")
 
+CLOSE_MS: Final = 1_000
+"""Milliseconds that a controller may take to answer the end of TLS."""
 CALLS_IN_FLIGHT_MAX: Final = 256
 UNSENT_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
 """The most bytes that may wait for a peer to read them; beyond it the connection is closed."""
@@ -72,6 +87,12 @@ class ControlStream(asyncio.BufferedProtocol):
         """
         self._reader.max_frame = size + TAG_BYTES
         self._items_max = items_max
+
+    @property
+    def tls_end(self) -> ssl.SSLObject | None:
+        """This end of TLS; None if the connection has none."""
+        transport = self._transport
+        return None if transport is None else transport.get_extra_info("ssl_object")
 
     @property
     def is_open(self) -> bool:
@@ -142,7 +163,13 @@ class ControlStream(asyncio.BufferedProtocol):
         self._reader = FrameReader(0)  # Its buffer is freed at once.
         if self._on_closed is not None:
             on_closed, self._on_closed = self._on_closed, None
-            on_closed(str(exc) if exc is not None else self._reason)
+            on_closed(self._reason if exc is None else _said(exc))
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed, {reason_of(error)}"
+    return str(error)
 
 
 def _say_refused(peer: str, why: str) -> None:
@@ -180,42 +207,81 @@ class ControlConnection:
         hello: Hello,
         *,
         timeout_ms: int,
-        keys: ControlKeys | None = None,
+        keys: ControlProof | None = None,
     ) -> "ControlConnection":
         """Connect and make the handshake, within `timeout_ms` for both together.
 
-        With `keys` the connection is sealed before anything is told or believed. Raise ApiError:
+        With `keys` both ends prove themselves before anything is told or believed. Raise ApiError:
         REQUEST_TIMED_OUT, NETWORK_EXCEPTION, or the error with which the peer refuses.
         """
         connection = cls()
         connection.address = f"{host}:{port}"
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await loop.create_connection(lambda: connection._stream, host, port)
-                if keys is not None:
+                await connection._connect(host, port, keys)
+                if isinstance(keys, ControlKeys):
                     await connection._seal_with(keys, timeout_ms)
                 connection.peer = await connection.call(hello, timeout_ms=timeout_ms)
         except TimeoutError as error:
             connection.abort("the handshake took too long")
             detail = f"{host}:{port} did not answer within {timeout_ms} ms"
             raise ApiError(ErrorCode.REQUEST_TIMED_OUT, detail) from error
+        except ssl.SSLError as error:
+            detail = f"TLS with {host}:{port} failed, {reason_of(error)}"
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, detail) from error
         except OSError as error:
             detail = f"no connection to {host}:{port}: {error}"
             raise ApiError(ErrorCode.NETWORK_EXCEPTION, detail) from error
+        except ApiError as error:
+            connection.abort("the handshake failed")
+            if isinstance(keys, ControlTls) and error.code is ErrorCode.NETWORK_EXCEPTION:
+                # What a controller says of our certificate may be lost as it closes (TLS 1.3).
+                detail = f"{error.detail}: if it does not accept our certificate, its log says why"
+                raise ApiError(error.code, detail) from error
+            raise
         except BaseException:
             connection.abort("the handshake failed")
             raise
         if connection.peer.error:
             connection.close()
             raise ApiError(ErrorCode(connection.peer.error), connection.peer.message)
+        if isinstance(keys, ControlTls):
+            connection._check_name(keys, name_of_node(ROLE_CONTROLLER, connection.peer.node_id))
         return connection
+
+    async def _connect(self, host: str, port: int, keys: ControlProof | None) -> None:
+        loop = asyncio.get_running_loop()
+        if not isinstance(keys, ControlTls):
+            await loop.create_connection(lambda: self._stream, host, port)
+            return
+        await loop.create_connection(
+            lambda: self._stream,
+            host,
+            port,
+            ssl=keys.client_context,
+            server_hostname=host,
+            ssl_shutdown_timeout=CLOSE_MS / 1000,
+        )
+        self._check_name(keys)
+
+    def _check_name(self, tls: ControlTls, due: str | None = None) -> None:
+        """Raise ApiError if the peer's certificate is no controller's, or not the one that is due.
+
+        Nothing that the peer says is believed before the first check, nor are its refusals.
+        """
+        end = self._stream.tls_end
+        name = (None if end is None else tls.name_of(end)) or ""
+        if name != due if due else not is_controller(name):
+            self.abort("its certificate is that of another")
+            who = repr(due) if due else "no controller"
+            detail = f"{self.address} is {who}, but its certificate is that of {name!r}"
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, detail)
 
     @property
     def datagram_key(self) -> bytes | None:
         """The key of the datagrams beside this connection; None if it is not sealed."""
         seal = self._stream.seal
-        return None if seal is None else seal.datagram_key
+        return (self.peer.datagram_key or None) if seal is None else seal.datagram_key
 
     @property
     def is_open(self) -> bool:

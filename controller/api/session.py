@@ -8,6 +8,7 @@ requests of one connection begin in their order and may be answered out of order
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ...client.net.control import ControlStream
@@ -22,6 +23,8 @@ from ...protocol.control.messages import (
 )
 from ...protocol.control.packing import ITEM_COUNT_MAX
 from ...protocol.errors import ApiError, ErrorCode, RemoteProtocolError
+from ...security.control_identity import why_no_greeting, why_not_for
+from ...security.control_tls import DATAGRAM_KEY_BYTES
 from . import hello
 from .authorizing import Authorizing
 from .table import APIS, AT_ANY_CONTROLLER, why_not
@@ -47,8 +50,11 @@ log = logging.getLogger(__name__)
 class Session:
     """One connection: the peer's Hello, and the requests that are not answered yet."""
 
-    def __init__(self, server: "ControllerServer") -> None:
+    def __init__(self, server: "ControllerServer", proved: str | None = None) -> None:
+        """`proved` is the name that the peer's certificate proves; None if it has shown none."""
         self.server = server
+        self._proved = proved
+        self._datagram_key = b""
         self.stream = ControlStream(
             self._on_frame, self._on_closed, self._on_resized, self._say_refused
         )
@@ -80,7 +86,8 @@ class Session:
         self._unbind()
         self.broker = (broker_id, broker_epoch)
         seal = self.stream.seal
-        self.server.guards.on_session(broker_id, None if seal is None else seal.datagram_key)
+        key = self._datagram_key if seal is None else seal.datagram_key
+        self.server.guards.on_session(broker_id, key or None)
         leases, runtime = self.server.controller.leases, self.server.runtime
         leases.on_connection_opened(broker_id, broker_epoch, runtime.monotonic_ms())
         self.server.liveness.set_timer()
@@ -143,11 +150,15 @@ class Session:
 
     @property
     def _requires_seal(self) -> bool:
-        keys = self.server.ground.keys
-        return keys is not None and keys.is_required
+        return self._proved is None and self.server.ground.proofs.are_required
+
+    @property
+    def is_sealed(self) -> bool:
+        """True if nobody can change what is sent on this connection unnoticed."""
+        return self.stream.seal is not None or self._proved is not None
 
     def _seal(self, correlation_id: int, offer: SealOffer) -> None:
-        keys = self.server.ground.keys
+        keys = self.server.ground.proofs.keys
         accepted = None if keys is None else keys.accept(offer)
         if accepted is not None:
             answer, seal = accepted
@@ -168,13 +179,27 @@ class Session:
             # Its registration will name the cluster, which the first leader is about to make.
             self.stream.abort("there is no cluster yet")
             return
-        answer = hello.answer(self.server, greeting)
+        answer = self._proven(greeting) or hello.answer(self.server, greeting)
         if answer.error:
             self._refuse(correlation_id, greeting, answer)
         else:
+            if self._proved is not None:
+                self._datagram_key = self.server.runtime.rng.randbytes(DATAGRAM_KEY_BYTES)
+                answer = replace(answer, datagram_key=self._datagram_key)
             self.stream.send(correlation_id, answer)
             self.greeting = greeting
             self.stream.limit_frames(FRAME_BYTES_MAX, ITEM_COUNT_MAX)
+
+    def _proven(self, greeting: Hello) -> HelloAnswer | None:
+        """Return the refusal of a peer whose certificate is another's; None if it is its own."""
+        if self._proved is None:
+            return None
+        super_users = self.server.config.authorizer.super_principals
+        why = why_no_greeting(self._proved, greeting, super_users)
+        if why is None:
+            return None
+        self.server.sessions.unproved_count += 1
+        return HelloAnswer(NOT_PROVED, why)
 
     def _refuse(self, correlation_id: int, greeting: Hello, answer: HelloAnswer) -> None:
         self.stream.send(correlation_id, answer)
@@ -185,7 +210,10 @@ class Session:
         controller = self.server.controller
         try:
             assert self.greeting is not None
-            if (why := why_not(self.greeting.role, message)) is not None:
+            why = why_not(self.greeting.role, message)
+            if why is None and self._proved is not None:
+                why = why_not_for(self.greeting.node_id, message)
+            if why is not None:
                 raise ApiError(NOT_PROVED, why)
             if type(message) not in AT_ANY_CONTROLLER:
                 # Between two leaders a request waits until a new one is known.

@@ -30,12 +30,12 @@ class Sessions:
         self._held: dict[Session, int] = {}
         self._held_bytes = 0
         self.unproved_count = 0
-        """The connections that were refused because they proved no key of the cluster."""
+        """The connections that were refused because they did not prove to be of the cluster."""
 
     @property
     def unsealed_count(self) -> int:
         """The connections that have said Hello and are not sealed."""
-        return sum(each.greeting is not None and each.stream.seal is None for each in self.all)
+        return sum(each.greeting is not None and not each.is_sealed for each in self.all)
 
     def __len__(self) -> int:
         return len(self.all)

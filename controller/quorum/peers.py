@@ -16,7 +16,7 @@ from ...client.net.control import ControlConnection
 from ...protocol.control.messages import Endpoint, FetchSnapshot, Hello, Request, SnapshotId
 from ...protocol.errors import ApiError, ErrorCode
 from ...runtime.runtime import Runtime
-from ...security.control_keys import ControlKeys
+from ...security.control_proof import ControlProof
 
 A = TypeVar("A")
 
@@ -33,8 +33,8 @@ class Peering:
 
     endpoints: Mapping[int, Endpoint] = field(default_factory=dict)
     """The address of each controller, as far as it is known."""
-    keys: ControlKeys | None = None
-    """The keys with which connections are sealed; None if they are not."""
+    keys: ControlProof | None = None
+    """The proof of this node to the others; None if nothing is sealed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.types import TopicPartition
 from ...runtime.errors import MinikafkaError
 from ...runtime.runtime import Runtime
-from ...security.control_keys import ControlKeys
+from ...security.control_proof import open_proofs
 from .facts import (
     Broker,
     Clock,
@@ -65,7 +65,7 @@ async def examine(
     doors = await all_of(
         probe(runtime, one, timeout_ms=step_ms, security=security) for one in addresses
     )
-    keys = ControlKeys.open(runtime, None, config.control_psk_file)
+    keys = open_proofs(runtime, config.control).shown
     quorum = await probe_controllers(runtime, tuple(controllers), timeout_ms=step_ms, keys=keys)
     found = Examined(tuple(doors), controllers=quorum)
     entry = found.entry

@@ -27,7 +27,7 @@ from ...protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ...protocol.schema import Versions
 from ...runtime.runtime import Runtime
 from ...security.client_security import ClientSecurity
-from ...security.control_keys import ControlKeys
+from ...security.control_proof import ControlProof
 from .facts import Advertised, ControllerProbe, Controllers, Probe
 
 ASKED_KEY = "node.id"
@@ -101,7 +101,7 @@ async def probe_controllers(
     addresses: tuple[Address, ...],
     *,
     timeout_ms: int,
-    keys: ControlKeys | None = None,
+    keys: ControlProof | None = None,
 ) -> Controllers:
     """Connect to controllers, and have the active one describe the quorum."""
     if not addresses:
@@ -120,7 +120,7 @@ async def probe_controllers(
 
 
 async def _controller(
-    runtime: Runtime, address: Address, timeout_ms: int, keys: ControlKeys | None
+    runtime: Runtime, address: Address, timeout_ms: int, keys: ControlProof | None
 ) -> ControllerProbe:
     hello = tool_hello(runtime)
     try:

@@ -29,6 +29,7 @@ def generate() -> None:
 
     \b
     minikafka generate key --output control.key
+    minikafka generate certificates --controllers 101=10.0.0.1 --brokers 1,2 --output DIR
     minikafka generate systemd --controllers 101=10.0.0.1 --brokers 1=10.0.0.1 --output DIR
     minikafka generate compose --output DIR
     minikafka generate helm --output DIR
@@ -233,6 +234,56 @@ def key(output: Path) -> None:
 
     try:
         make_key(output)
+    except OSError as error:
+        raise ConfigError("output", str(output), f"cannot be written: {error.strerror}") from error
+
+
+@generate.command()
+@click.option(
+    "--controllers",
+    default="",
+    metavar="ID=HOST,...",
+    help="The controllers and their hosts; an id that comes again has one more host.",
+)
+@click.option("--brokers", default="", metavar="ID,...", help="The ids of the brokers.")
+@click.option(
+    "--operators", default="", metavar="NAME,...", help="Who asks controllers with tools."
+)
+@click.option(
+    "--days",
+    type=click.IntRange(1, 3650),
+    default=365,
+    show_default=True,
+    help="The days for which certificates hold.",
+)
+@click.option(
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The directory to write; the authority in it signs again.",
+)
+def certificates(controllers: str, brokers: str, operators: str, days: int, output: Path) -> None:
+    """Write the certificates with which nodes of a cluster prove themselves, control.ssl.*.
+
+    Each node gets its own file and control-ca.pem. Keep control-ca.key away from them: whoever has
+    it is every node.
+
+    \b
+    minikafka generate certificates --output certificates \\
+        --controllers 101=10.0.0.1,102=10.0.0.2,103=10.0.0.3 --brokers 1,2,3
+    """
+    from ..certificates import (
+        make_certificates,
+        parse_brokers,
+        parse_controllers,
+        parse_operators,
+    )
+
+    hosts = parse_controllers(controllers)
+    hosts |= {name: [] for name in (*parse_brokers(brokers), *parse_operators(operators))}
+    try:
+        for path in make_certificates(output, hosts, days):
+            click.echo(path)
     except OSError as error:
         raise ConfigError("output", str(output), f"cannot be written: {error.strerror}") from error
 

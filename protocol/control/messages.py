@@ -104,6 +104,8 @@ class HelloAnswer(Answer):
     """The address of the quorum's leader; None if it is not known."""
     active_id: NodeId = -1
     """The id of the quorum's leader as this controller knows it; -1 if it is not known."""
+    datagram_key: bytes = b""
+    """The key of the datagrams beside a connection with TLS; empty on any other."""
 
 
 @message(3)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from minikafka.broker.metrics.connections import ConnectionMetrics
-from minikafka.broker.net import greeting
 from minikafka.broker.net.connection import Connection
 from minikafka.broker.net.greeting import Greetings
 from minikafka.client.errors import BootstrapError
+from minikafka.client.net import handshakes
 from minikafka.client.net.connection import ConnectionOptions, KafkaConnection
 from minikafka.client.net.errors import HANDSHAKE, ConnectError
 from minikafka.protocol.codec import decode_response_frame, frame_request
@@ -163,7 +163,7 @@ async def test_whoever_tries_the_port_is_not_logged(
 async def test_s_10_a_handshake_has_a_deadline(
     door: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(greeting, "HANDSHAKE_MS", 20)
+    monkeypatch.setattr(handshakes, "HANDSHAKE_MS", 20)
     reader, writer = await door.plain()
     writer.write(b"\x16\x03")
     assert await reader.read() == b""
@@ -174,7 +174,7 @@ async def test_s_10_a_handshake_has_a_deadline(
 async def test_s_09_of_too_many_strangers_the_oldest_is_cut_off(
     door: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(greeting, "STRANGERS_MAX", 2)
+    monkeypatch.setattr(handshakes, "STRANGERS_MAX", 2)
     strangers = [await door.plain() for _ in range(3)]
     assert await strangers[0][0].read() == b""
     assert "2 others are in their TLS handshake, and it came first" in caplog.text

@@ -2,16 +2,17 @@
 
 import logging
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from minikafka.protocol.control.messages import Endpoint
+from minikafka.runtime.config import from_mapping
 from minikafka.runtime.errors import ConfigError
 from minikafka.runtime.runtime import SystemRuntime
 from minikafka.security.control_keys import ControlKeys
-from minikafka.security.control_settings import check_control
+from minikafka.security.control_settings import ControlSettings, ControlTlsConfig
 
 FIRST, SECOND = (b64encode(bytes([each]) * 32).decode() for each in (1, 2))
 
@@ -21,6 +22,10 @@ def runtime() -> Iterator[SystemRuntime]:
     made = SystemRuntime("test")
     yield made
     made.close()
+
+
+def check_control(security: str | None, path: str | None, listeners: Sequence[Endpoint]) -> None:
+    ControlSettings(security, path, from_mapping(ControlTlsConfig, {})).check(listeners)
 
 
 def written(path: Path, *lines: str, mode: int = 0o600) -> str:
