@@ -60,6 +60,7 @@ LATER_OPERATIONS = (
     "move-replica",
     "change-credential",
     "change-acls",
+    "change-quotas",
 )
 REFUSALS = (
     "topics",

@@ -6,7 +6,15 @@ An operation may fail or have an unknown outcome; that is no violation.
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from minikafka import Acl, AclFilter, AclOperation, AclPattern, AclPermission, AclResource
+from minikafka import (
+    Acl,
+    AclFilter,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclResource,
+    QuotaEntity,
+)
 from minikafka.aio import Admin, ConfigChange, ConfigResource, TopicPartition
 from minikafka.client.admin.credential_types import ScramChange
 from minikafka.client.admin.log_types import TopicPartitionReplica
@@ -15,6 +23,7 @@ from minikafka.protocol.messages.describe_configs import ResourceType
 from minikafka.protocol.messages.elect_leaders import ElectionType
 from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation
 from minikafka.protocol.messages.list_offsets import LATEST_TIMESTAMP
+from minikafka.protocol.quotas import ENFORCED, QUOTA_KEYS
 from minikafka.runtime.errors import MinikafkaError
 from minikafka.security.sasl.scram import BY_NAME
 
@@ -30,6 +39,13 @@ THROTTLED_RATES = ("50000", "200000")
 MOST_PARTITIONS = 5
 GUARDED = ("guarded", "guarded-1", "guarded-2")
 """The names in entries, which are no topics of the workload and no prefixes of them."""
+STRANGERS = (
+    QuotaEntity(user="nobody"),
+    QuotaEntity(user="nobody", client_id=""),
+    QuotaEntity(client_id="nothing"),
+    QuotaEntity(ip="192.0.2.1"),
+)
+"""The entities whose quotas change: no client of the workload is one of them."""
 Operation = Callable[[Admin], Awaitable[None]]
 
 
@@ -62,6 +78,7 @@ class Operator:
             "throttle": self._throttle,
             "move-replica": self._move,
             "change-acls": self._change_acls,
+            "change-quotas": self._change_quotas,
         }
         self._extra_topics = 0
 
@@ -232,6 +249,18 @@ class Operator:
             operation=self.rng.choice((AclOperation.ALL, AclOperation.READ, AclOperation.WRITE)),
             permission=self.rng.choice(tuple(AclPermission)),
         )
+
+    async def _change_quotas(self, admin: Admin) -> None:
+        """Set quotas of clients that are never there, or remove some, set or not."""
+        changes: dict[QuotaEntity, dict[str, float | None]] = {}
+        for entity in self.rng.sample(STRANGERS, self.rng.randint(1, 3)):
+            (part, *_) = entity.parts
+            keys = [key for key in ENFORCED if part in QUOTA_KEYS[key].entities]
+            changes[entity] = {
+                key: self.rng.choice((None, 1.0, 2000.0)) for key in keys if self.rng.random() < 0.7
+            }
+        await admin.alter_client_quotas(changes)
+        self._note("change-quotas")
 
     # -- settings ---------------------------------------------------------------------------
 

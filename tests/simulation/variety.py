@@ -71,6 +71,8 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
         broker |= AUTHORIZED
         controller |= AUTHORIZED
         later_operations.append("change-acls")
+    if rng.random() < 0.3:
+        later_operations.append("change-quotas")
     return replace(
         shape,
         broker=broker,
