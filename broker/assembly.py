@@ -22,6 +22,7 @@ from ..security.client_security import ClientSecurity
 from ..security.control_identity import name_of_node
 from ..security.control_proof import ControlProof, open_proofs
 from ..security.listener import listener_properties
+from ..security.quotas import FETCH, PRODUCE, REQUEST, Quotas
 from ..security.sasl.settings import SaslConfig
 from ..security.tls import ClientTls
 from ..security.tls_config import TlsConfig
@@ -379,6 +380,7 @@ def make_edge(around: Surroundings) -> Edge:
         authorizer=_make_authorizer(ground),
         logins=_make_logins(ground, known),
         token_key=token_key,
+        quotas=Quotas((PRODUCE, FETCH, REQUEST)),
         audit=Audit(runtime.monotonic_ms),
         metadata=around.metadata,
         whereabouts=around.whereabouts,

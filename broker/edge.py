@@ -11,6 +11,7 @@ from ..protocol.control.image import MetadataImage
 from ..runtime.runtime import Runtime
 from ..security.audit import Audit
 from ..security.authorizer import Authorizer
+from ..security.quotas import Quotas
 from ..security.tokens import TokenKey
 from .admission.doors import Doors
 from .admission.entrance import Entrance
@@ -60,6 +61,9 @@ class Edge:
     """The rules of who may do what. It is None if everybody may do everything."""
     logins: Logins | None
     """The logins by SASL. It is None if no listener asks for one."""
+
+    quotas: Quotas
+    """The quotas of clients, and what each client has used of its own."""
 
     token_key: TokenKey | None
     """The key of delegation tokens. It is None if there are no tokens."""

@@ -1,7 +1,7 @@
 """Passes each change of the metadata to the parts of a broker, in a fixed order.
 
-The authorizer comes first, because it must not wait for what the others await. Then partitions, so
-that the other parts find them as the new metadata has them.
+The authorizer and the quotas come first, because they must not wait for what the others await. Then
+partitions, so that the other parts find them as the new metadata has them.
 """
 
 import logging
@@ -32,6 +32,7 @@ class Publishing:
         """Have every part apply `delta`, which has led to `image`."""
         if self.edge.authorizer is not None:
             self.edge.authorizer.on_metadata(delta, image)
+        self.edge.quotas.on_metadata(delta, image)
         await self.partitions.apply_delta(delta, image)
         gone = [topic.name for topic in delta.deleted_topics.values()]
         self.edge.groups.upkeep.forget_topics(gone)

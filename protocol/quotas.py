@@ -55,7 +55,12 @@ QUOTA_KEYS: Final[Mapping[str, QuotaKey]] = {
 """The keys that Kafka has, with their units: bytes per second, percent of one thread's time,
 partitions per second, connections per second."""
 CONNECTION_RATE: Final = "connection_creation_rate"
-ENFORCED: Final[tuple[str, ...]] = (CONNECTION_RATE,)
+ENFORCED: Final = (
+    "producer_byte_rate",
+    "consumer_byte_rate",
+    "request_percentage",
+    CONNECTION_RATE,
+)
 """The keys that brokers enforce. Others are refused, because a quota without effect deceives."""
 _MOST: Final = {"LONG": 2.0**63, "INT": 2.0**31 - 1, "DOUBLE": math.inf}
 _ARTICLE: Final = {"LONG": "a LONG", "INT": "an INT", "DOUBLE": "a DOUBLE"}

@@ -83,15 +83,19 @@ KNOWN_UNUSED: dict[str, str] = {
             "log.cleaner.io.buffer.size",
             "log.cleaner.threads",
         ),
-        "quotas are not enforced": (
+        "policies are Java classes": (
             "alter.config.policy.class.name",
+            "create.topic.policy.class.name",
+        ),
+        "default quotas are set in the metadata": (
+            "quota.consumer.default",
+            "quota.producer.default",
+        ),
+        "the buckets of quotas have fixed sizes": (
             "alter.log.dirs.replication.quota.window.num",
             "alter.log.dirs.replication.quota.window.size.seconds",
             "controller.quota.window.num",
             "controller.quota.window.size.seconds",
-            "create.topic.policy.class.name",
-            "quota.consumer.default",
-            "quota.producer.default",
             "quota.window.num",
             "quota.window.size.seconds",
             "replication.quota.window.num",

@@ -17,7 +17,6 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchRequest, FetchResponse, ReplicaState
 from ...protocol.types import Buffer
 from ..deadlines import Deadline
-from ..edge import Edge
 from ..net.answer import Answer, Call, CallAnswer
 from ..partition.partition import Partition
 from ..partition.requests import CONSUMER, DEBUGGING_CONSUMER
@@ -51,6 +50,10 @@ class Fetch:
         context = self._sessions.resolve(session, edge.runtime.monotonic_ms())
         if context.error:
             return refused(context.error)
+        charging = call.connection.charging
+        is_over = charging is not None and not asker.is_follower and charging.is_in_debt()
+        if is_over:
+            asker.max_bytes = 0
         watch: FollowerWatch | None = None
         if asker.is_follower:
             edge.partitions.heard.on_fetched(asker.replica_id, edge.runtime.monotonic_ms())
@@ -61,9 +64,12 @@ class Fetch:
         else:
             reading = Reading(edge, asker, context.partitions)
         reading.read_all()
+        if is_over:
+            reading.drop_records()
+            return call.frame_counted(respond(call, context, reading, asker.isolation))
         is_due = reading.is_enough and not (reading.has_failed and reading.is_storage_failure)
         if (is_due or request.max_wait_ms <= 0) and not reading.is_cold:
-            return call.frame_counted(respond(call, context, reading, asker.isolation))
+            return _answered(call, context, reading, asker.isolation)
         return ParkedFetch(call, context, reading, asker, watch).park(request.max_wait_ms)
 
 
@@ -169,8 +175,7 @@ class ParkedFetch(CallAnswer):
             # Without the lease another broker may lead by now, so check every partition again.
             reading.read_again(list(range(len(reading.partitions))))
         self.call.connection.outbox.hold(0)
-        response = respond(self.call, self._context, reading, self._asker.isolation)
-        return self.call.frame_counted(response)
+        return _answered(self.call, self._context, reading, self._asker.isolation)
 
     def cancel(self) -> None:
         """Give up the fetch, because the client is gone."""
@@ -208,6 +213,16 @@ class ParkedFetch(CallAnswer):
         self.call.connection.wake()
 
 
+def _answered(call: Call, context: FetchContext, reading: Reading, isolation: int) -> list[Buffer]:
+    """Return the response; without records if its client is over its quota."""
+    charging = call.connection.charging
+    if charging is not None and not reading.is_for_follower:
+        size = sum(len(answer.records) for answer in reading.answers)
+        if not charging.admits(size):
+            reading.drop_records()
+    return call.frame_counted(respond(call, context, reading, isolation))
+
+
 def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
     """Return the consumer or follower that fetches, or an error if it may not fetch as a broker."""
     edge = call.edge
@@ -227,7 +242,7 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
             edge.refusals.note((replica_id, epoch), why, replica_id, epoch, call.connection.peer)
             return error
         call.connection.is_replica = replica_id in edge.image.brokers
-    max_bytes = _max_bytes(edge, request.max_bytes, is_follower=replica_id > CONSUMER)
+    max_bytes = _max_bytes(call, request.max_bytes, is_follower=replica_id > CONSUMER)
     return Asker(
         replica_id=max(replica_id, DEBUGGING_CONSUMER),
         broker_epoch=epoch,
@@ -286,11 +301,16 @@ def _refuse_replica(call: Call, cluster_id: str | None, state: ReplicaState) -> 
     return unknown if is_newer else denied
 
 
-def _max_bytes(edge: Edge, asked: int, *, is_follower: bool) -> int:
-    """Return the byte limit of a fetch; a consumer's is less while responses fill the memory."""
+def _max_bytes(call: Call, asked: int, *, is_follower: bool) -> int:
+    """Return the byte limit of a fetch.
+
+    A consumer's is less while responses fill the memory, and is bounded by its quota.
+    """
     if is_follower:
         return asked
-    return min(asked, edge.config.fetch_max_bytes, edge.load.response_room)
+    edge, charging = call.edge, call.connection.charging
+    room = min(asked, edge.config.fetch_max_bytes, edge.load.response_room)
+    return room if charging is None else charging.bound(room)
 
 
 def _session_request(call: Call, request: FetchRequest, *, is_follower: bool) -> SessionRequest:

@@ -132,6 +132,12 @@ class Reading:
             except ApiError as error:
                 answer.error = error.code
 
+    def drop_records(self) -> None:
+        """Answer without any records, as if there were none, because of a quota."""
+        for answer in self.answers:
+            answer.records, answer.cold, answer.aborted = b"", None, ()
+        self._bytes = 0
+
     @property
     def is_for_follower(self) -> bool:
         """True if the data is read to be replicated, not consumed."""

@@ -11,7 +11,8 @@ import struct
 from dataclasses import dataclass
 
 from ...protocol.acls import Operation, Resource
-from ...protocol.codec import frame_response
+from ...protocol.api import ApiKey
+from ...protocol.codec import decode_request_header, frame_response
 from ...protocol.messages.produce import (
     ACKS_ALL,
     PartitionProduceData,
@@ -40,6 +41,7 @@ FIRST_VERSION = 5
 TAGS_BYTES = 3
 """Zero bytes at the end of a flexible request: empty tags of its partition, topic and itself."""
 PATTERNS_MAX = 64
+PRODUCE = int(ApiKey.PRODUCE)
 _HEAD = struct.Struct(">ii")
 """API key and version as one number, then the correlation id."""
 _LENGTH = struct.Struct(">i")
@@ -57,6 +59,7 @@ class Pattern:
     request: ProduceRequest
     topic: TopicProduceData
     data: PartitionProduceData
+    client_id: str | None
     response: struct.Struct
     response_size: int
     response_start: bytes
@@ -139,7 +142,9 @@ class RepeatedProduce(Answer):
             return None
         pattern = self._pattern
         appended, connection = self._appended, self._connection
-        if appended.error or not pattern.acks:
+        charging = connection.charging
+        is_muted = charging is not None and charging.is_muted
+        if appended.error or not pattern.acks or is_muted:
             call = Call(connection.edge, connection, pattern.version, self._correlation_id, None)
             usual = ProduceAnswer(call, pattern.request)
             usual.results.append((pattern.topic, pattern.data, self._partition, appended))
@@ -191,6 +196,8 @@ class Patterns:
                 appended = partition.append_as_leader(records, pattern.acks, connection.wall_ms)
             except NeedsOpening:
                 return None  # Once decoded, the batch is sent to a worker.
+            if connection.charging is not None:
+                connection.charging.on_request(PRODUCE, pattern.client_id, len(frame))
             return RepeatedProduce(connection, correlation_id, pattern, partition, appended)
         return None
 
@@ -272,6 +279,7 @@ def _pattern(
         request=request,
         topic=topic,
         data=data,
+        client_id=decode_request_header(frame)[0].client_id,
         response=struct.Struct(f">ii{len(start)}sqqq{len(end)}s"),
         response_size=len(response) - 4,
         response_start=start,

@@ -14,6 +14,7 @@ from .groups import GroupMetrics
 from .labelled import Labelled
 from .logs import LogMetrics
 from .partitions import PartitionMetrics
+from .quotas import QuotaMetrics
 from .replication import ReplicationMetrics
 from .requests import RequestMetrics
 from .traffic import TrafficMetrics
@@ -40,6 +41,7 @@ def collectors_of(edge: Edge, others: ToldOf) -> tuple[Collector, ...]:
         CoordinatorMetrics(edge),
         GroupMetrics(edge, others.lag),
         ConnectionMetrics(edge),
+        QuotaMetrics(edge.quotas, edge.runtime.monotonic_ms),
     ]
     if edge.partitions.traffic is not None:
         collectors.append(TrafficMetrics(edge.partitions.traffic, labelled))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...protocol.acls import CLUSTER_NAME, Operation, Resource
-from ...protocol.codec import frame_response, is_flexible
+from ...protocol.codec import decode, frame_response, is_flexible
 from ...protocol.control.image import MetadataImage
 from ...protocol.types import Buffer
 from ...security.audit import Denial
@@ -91,10 +91,16 @@ class Call:
 
     def frame_counted(self, message: object) -> list[Buffer]:
         """Encode the response to this request, whose errors were counted when it was built."""
+        charging = self.connection.charging
+        if charging is not None:
+            message = charging.told(message)
         return frame_response(message, self.version, self.correlation_id)
 
     def frame_encoded(self, cls: type, body: bytes) -> list[Buffer]:
         """Frame an encoded response body; `cls` is the class of the response."""
+        charging = self.connection.charging
+        if charging is not None and charging.owes():
+            return self.frame_counted(decode(cls, self.version, body))
         if is_flexible(cls, self.version):
             return [_FLEXIBLE.pack(len(body) + 5, self.correlation_id, 0), body]
         return [_FIXED.pack(len(body) + 4, self.correlation_id), body]

@@ -9,7 +9,8 @@ all earlier ones are answered. The modules of `api/` handle the requests.
                  -> write_staged() once -> answers that are ready, in order -> one write
     wake:        answers that became ready -> one write -> start what was queued behind them
     reading:     paused over a cap of queued bytes, waiting requests or unsent response bytes,
-                 and while half a frame waits for memory that others hold (`load.py`)
+                 while half a frame waits for memory that others hold (`load.py`), and while
+                 the client is over its quota (`charging.py`)
 """
 
 import asyncio
@@ -26,8 +27,9 @@ from ...security.listener import Listener
 from ..edge import Edge
 from .answer import Answer, Api, Call, Repeats
 from .authentication import Authentication, guard_of
+from .charging import Charging
 from .idleness import Idleness
-from .inbox import QUEUED_BYTES_MAX, Inbox
+from .inbox import WAITING_MAX, Inbox
 from .outbox import Outbox
 from .session import Session
 from .timing import Meter, RequestTimes, Stopwatch
@@ -37,8 +39,6 @@ Times = RequestTimes | None
 
 log = logging.getLogger(__name__)
 
-WAITING_MAX = 1024
-"""Requests of one connection that may be unanswered before reading pauses."""
 LINGER_MS = 10_000
 """Milliseconds that a peer may take to read the last responses after we have closed."""
 
@@ -57,6 +57,8 @@ class Connection(asyncio.BufferedProtocol):
         """True if a follower fetches over the connection. The memory limit of all connections does
         not apply to it, because requests that hold memory may wait for followers."""
         self.guard: Authentication | None = None
+        self.charging: Charging | None = None
+        """Charges the requests to quotas. It is None if there was no quota so far."""
         self.wall_ms = self.started = 0
         """The wall time of the latest event in ms, and the number of requests handled so far."""
         self._apis = apis
@@ -66,7 +68,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reader = self.inbox.reader
         self._pending: deque[Answer] = deque()
         self._fresh: list[Answer] = []
-        self._is_woken = self._is_closing = self._is_reading_paused = False
+        self._is_woken = self._is_closing = False
         self._repeats: Repeats | None = None
         self._idleness = Idleness(edge, self)
         self.meter = None if times is None else Meter(times)
@@ -95,6 +97,8 @@ class Connection(asyncio.BufferedProtocol):
         self._idleness.end()
         if self.meter is not None:
             self.meter.close(self)
+        if self.charging is not None:
+            self.charging.close()
         self.session.close()
         pending, self._pending = self._pending, deque()
         self._fresh = []
@@ -149,7 +153,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def half_received(self) -> int:
         """Bytes of a frame whose rest has not arrived; 0 if there is none or reading is paused."""
-        return 0 if self._is_reading_paused else self._reader.buffered
+        return 0 if self.inbox.is_paused else self._reader.buffered
 
     @property
     def unsent(self) -> int:
@@ -163,8 +167,9 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def awaits_answers(self) -> bool:
-        """True if a request of the peer is not answered yet."""
-        return bool(self._pending or self.inbox.queue)
+        """True if a request of the peer is being answered, or soon will be: none is while muted."""
+        is_muted = self.charging is not None and self.charging.is_muted
+        return bool(self._pending or (self.inbox.queue and not is_muted))
 
     def shed(self) -> None:
         """Free the receive buffer if nothing is in it."""
@@ -212,6 +217,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _on_bytes(self, nbytes: int) -> None:
         self.wall_ms = wall_ms = self.edge.runtime.wall_ms()
+        if self.charging is not None:
+            self.charging.begin()
+        elif self.edge.quotas.entities is not None:
+            self.charging = Charging(self)
         if (meter := self.meter) is not None:
             meter.received += nbytes
             if wall_ms >= meter.times.due_ms:
@@ -230,6 +239,8 @@ class Connection(asyncio.BufferedProtocol):
     def _on_wake(self) -> None:
         self._is_woken = False
         if not self._is_closing:
+            if self.charging is not None:
+                self.charging.begin()
             self._guarded(self._run)
 
     def _run(self) -> None:
@@ -244,7 +255,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pace()
 
     def _may_start(self, frame: Buffer) -> bool:
-        if self.outbox.is_paused:
+        if self.outbox.is_paused or (self.charging is not None and self.charging.is_muted):
             return False
         if not self._pending:
             return True
@@ -285,6 +296,8 @@ class Connection(asyncio.BufferedProtocol):
                 raise RemoteProtocolError(f"{spoken} is not spoken here")
             self.outbox.add(frame_response(api.refuse_version(), 0, header.correlation_id))
             return
+        if self.charging is not None:
+            self.charging.on_request(header.api_key, header.client_id, len(frame))
         request = _decode(api.request, header.api_version, frame, position)
         call = Call(self.edge, self, header.api_version, header.correlation_id, header.client_id)
         answer = api.handle(call, request)
@@ -323,25 +336,13 @@ class Connection(asyncio.BufferedProtocol):
                 self.outbox.add(parts)
 
     def _pace(self) -> None:
-        """Pause or resume reading, so that the client's requests stay within the caps."""
+        """End an event: pause or resume reading, so that requests stay within caps and quotas."""
         if self._is_closing or self._transport.is_closing():
             self._is_closing = True  # A transport may close before it calls `connection_lost`.
             return
-        reader, inbox = self._reader, self.inbox
-        is_full = (
-            self.outbox.is_paused
-            or inbox.held_bytes > QUEUED_BYTES_MAX
-            or len(inbox.queue) + len(self._pending) >= WAITING_MAX
-            or (reader.is_filled and not self.edge.load.may_grow(self, reader.capacity))
-        )
-        if is_full != self._is_reading_paused and not self._is_closing:
-            self._is_reading_paused = is_full
-            if is_full:
-                self._transport.pause_reading()
-                # Queued requests are copies, so the buffer can be freed if it is empty.
-                reader.release()
-            else:
-                self._transport.resume_reading()
+        is_muted = self.charging is not None and self.charging.end()
+        is_held = is_muted or self.outbox.is_paused
+        self.inbox.pace(self._transport, len(self._pending), is_held=is_held)
 
 
 def _decode(cls: type, version: int, frame: memoryview, position: int) -> Any:

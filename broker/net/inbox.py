@@ -1,14 +1,18 @@
 """The requests that a connection has received and not yet handled, and its receive buffer.
 
-Owns both and counts the bytes that they hold. The connection decides when a request is handled.
+Owns both, counts the bytes that they hold, and pauses reading. The connection decides when a
+request is handled.
 """
 
+import asyncio
 from collections import deque
 
 from ...protocol.framing import FrameReader
 from ..admission.load import FREE_BYTES, Peer
 from ..edge import Edge
 
+WAITING_MAX = 1024
+"""Requests of one connection that may be unanswered before reading pauses."""
 QUEUED_BYTES_MAX = 1 << 20
 """Bytes of waiting requests above which a connection stops reading; the last may exceed it."""
 
@@ -16,7 +20,7 @@ QUEUED_BYTES_MAX = 1 << 20
 class Inbox:
     """The receive buffer, and whole requests that wait for the answers to earlier ones."""
 
-    __slots__ = ("_edge", "_is_counted", "_peer", "held_bytes", "queue", "reader")
+    __slots__ = ("_edge", "_is_counted", "_peer", "held_bytes", "is_paused", "queue", "reader")
 
     def __init__(self, edge: Edge, peer: Peer) -> None:
         self._edge = edge
@@ -24,6 +28,8 @@ class Inbox:
         self.held_bytes = 0
         """Bytes of the requests that wait, and of batches that are kept for waiting answers."""
         self._is_counted = False
+        self.is_paused = False
+        """True while the connection is not read."""
         self.reader = FrameReader(edge.config.socket_request_max_bytes, self._count)
         self.queue: deque[bytearray] = deque()
 
@@ -42,6 +48,28 @@ class Inbox:
         """Count bytes of requests that must be kept for now; a negative size releases bytes."""
         self.held_bytes += size
         self._count()
+
+    def pace(self, transport: asyncio.Transport, unanswered: int, *, is_held: bool) -> None:
+        """Pause reading while too much waits or reading `is_held`, and resume it afterwards.
+
+        `unanswered` is the number of requests that are handled and not answered.
+        """
+        reader = self.reader
+        is_full = (
+            is_held
+            or self.held_bytes > QUEUED_BYTES_MAX
+            or len(self.queue) + unanswered >= WAITING_MAX
+            or (reader.is_filled and not self._edge.load.may_grow(self._peer, reader.capacity))
+        )
+        if is_full == self.is_paused or transport.is_closing():
+            return
+        self.is_paused = is_full
+        if is_full:
+            transport.pause_reading()
+            # Queued requests are copies, so the buffer can be freed if it is empty.
+            reader.release()
+        else:
+            transport.resume_reading()
 
     def close(self) -> None:
         """Free the buffers of a lost connection now, before the garbage collector would do so."""

@@ -9,7 +9,6 @@ answered in order. A request past its deadline, or bytes that are no answer, end
 """
 
 import asyncio
-import contextlib
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final, Self, cast
@@ -39,6 +38,7 @@ from .errors import (
 )
 from .greeting import begin_session, negotiate
 from .renewal import LOGIN, Renewal
+from .throttle import Throttle
 from .traffic import Traffic
 from .versions import AgreedVersions
 
@@ -94,6 +94,11 @@ class _Pending:
         self.sent_ms = 0
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
+    def fail(self, error: Exception) -> None:
+        """Tell whoever waits for the answer that there will be none."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
 
 class KafkaConnection(asyncio.BufferedProtocol):
     """A connection to one broker, made by `open`; it cannot be used once `is_open` is False."""
@@ -116,6 +121,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self.versions = AgreedVersions(address)
         self._renewal: Renewal | None = None
+        self.throttle = Throttle()
         self.is_tls = options.security is not None and options.security.tls is not None
 
     # -- opening and closing
@@ -165,16 +171,18 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    async def lost_within(self, timeout_s: float) -> bool:
+        """Wait until the transport is closed, for so many seconds at most; True if it is."""
+        await asyncio.wait([self._lost], timeout=timeout_s)
+        return self._lost.done()
+
     async def close(self) -> None:
         """Send what was written, for CLOSE_WAIT_S at most, then close; requests in flight fail."""
         self._finish("closed by this client")
         if self._transport is None:
             return
         self._transport.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_WAIT_S):
-                await asyncio.shield(self._lost)
-        if not self._lost.done():
+        if not await self.lost_within(CLOSE_WAIT_S):
             self._transport.abort()
 
     # -- requests
@@ -276,8 +284,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             return
         # Answers come in order, so later requests cannot be answered either: close.
         why = f"{ApiKey(earliest.key).name} was not answered in time"
-        if not earliest.future.done():
-            earliest.future.set_exception(RequestTimedOut(f"{self.address}: {why}"))
+        earliest.fail(RequestTimedOut(f"{self.address}: {why}"))
         self.abort(why)
 
     # -- what the transport calls
@@ -328,9 +335,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         try:
             message = self._read(pending, frame)
         except RemoteProtocolError as error:
-            if not pending.future.done():
-                pending.future.set_exception(RemoteProtocolError(f"{self.address}: {error}"))
+            pending.fail(RemoteProtocolError(f"{self.address}: {error}"))
             raise
+        self.throttle.note(pending.key, message, self._runtime.monotonic_ms)
         if not pending.future.done():
             pending.future.set_result(message)
 
@@ -351,9 +358,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._timer.cancel()
             self._timer = None
         while self._pending:
-            future = self._pending.popleft().future
-            if not future.done():
-                future.set_exception(ConnectionLost(f"{self.address}: {self._end}"))
+            self._pending.popleft().fail(ConnectionLost(f"{self.address}: {self._end}"))
 
 
 async def _connect(

@@ -41,11 +41,16 @@ class Pool:
         """True once `close` has ended."""
 
     def ready(self, address: Address, lane: str) -> KafkaConnection | None:
-        """Return the open connection, or None if there is none now."""
+        """Return the open connection; None if there is none now, or if it is throttled."""
         slot = self._slots.get((address, lane))
         if slot is None or slot.connection is None or not slot.connection.is_open:
             return None
-        return slot.connection
+        return None if self._throttle_ms(slot.connection) else slot.connection
+
+    def _throttle_ms(self, connection: KafkaConnection) -> int:
+        """Return how long the broker will read nothing from the connection, in ms (KIP-219)."""
+        until_ms = connection.throttle.until_ms
+        return max(until_ms - self._runtime.monotonic_ms(), 0) if until_ms else 0
 
     def is_failing(self, address: Address) -> bool:
         """True if the last attempt to connect to this address failed, in any lane."""
@@ -65,7 +70,8 @@ class Pool:
     async def get(self, address: Address, lane: str) -> KafkaConnection:
         """Return the open connection, or open one after the address's backoff.
 
-        Raises ConnectError if it cannot be opened. Concurrent callers share one attempt.
+        Of a connection that the broker throttles, the end of the throttle is awaited. Raises
+        ConnectError if it cannot be opened. Concurrent callers share one attempt.
         """
         connection = self.ready(address, lane)
         if connection is not None:
@@ -74,6 +80,8 @@ class Pool:
 
     def start(self, address: Address, lane: str) -> "asyncio.Task[KafkaConnection]":
         """Return the task that opens a connection; it is started unless one is under way.
+
+        If one is open, the task ends when it is no longer throttled.
 
         Raise ClientClosed if the pool is closed.
         """
@@ -89,6 +97,11 @@ class Pool:
 
     async def _open(self, address: Address, slot: _Slot) -> KafkaConnection:
         try:
+            while (current := slot.connection) is not None and current.is_open:
+                throttle_ms = self._throttle_ms(current)
+                if not throttle_ms:
+                    return current
+                await current.lost_within(throttle_ms / 1000)
             rest_ms = slot.rest_until_ms - self._runtime.monotonic_ms()
             if rest_ms > 0:
                 await asyncio.sleep(rest_ms / 1000)

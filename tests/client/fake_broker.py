@@ -174,6 +174,8 @@ class FakeCluster:
         self.fault: Fault | None = None
         self.after: Fault | None = None
         """As `fault`, but called when the request has been carried out."""
+        self.throttle_ms: dict[int, int] = {}
+        """By API key, the throttle time that each answer states; nothing here enforces it."""
         self.changed = asyncio.Event()
         self.carried_out = asyncio.Event()
         self.next_producer_id = 1000
@@ -305,6 +307,8 @@ class FakeNode:
             writer.write(len(body).to_bytes(4, "big") + body)
             return
         if response is not None:
+            if key in self.cluster.throttle_ms:
+                response.throttle_time_ms = self.cluster.throttle_ms[key]
             writer.write(b"".join(codec.frame_response(response, version, header.correlation_id)))
 
     async def _carry_out(self, key: int, request: Any) -> Any:

@@ -1,4 +1,5 @@
 import asyncio
+import itertools
 import socket
 import sys
 from collections.abc import Callable
@@ -6,13 +7,17 @@ from typing import Any
 
 import pytest
 
+from minikafka.aio import Consumer, Producer
 from minikafka.client.errors import (
     ConnectError,
     ConnectionLost,
     RequestTimedOut,
     UnsupportedVersion,
 )
+from minikafka.client.net.address import Address
+from minikafka.client.net.backoff import Backoff
 from minikafka.client.net.connection import ConnectionOptions, KafkaConnection, body_position
+from minikafka.client.net.pool import CONTROL, Pool
 from minikafka.client.net.watched import WatchedConnection
 from minikafka.protocol import codec
 from minikafka.protocol.api import ApiKey
@@ -27,7 +32,8 @@ from minikafka.protocol.messages.fetch import (
     FetchTopic,
 )
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from minikafka.protocol.records.record_batch import build
+from minikafka.protocol.records.record_batch import NewRecord, build
+from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.keepalive import LOST_AFTER_S
 from minikafka.runtime.runtime import SystemRuntime
 
@@ -380,3 +386,67 @@ async def test_a_watched_connection_waits_while_bytes_come_or_nothing_is_due() -
         connection._look(connection._received)
         with pytest.raises(ConnectionLost, match="silent"):
             await answer
+
+
+THROTTLE_MS = 150
+
+
+def arrivals(cluster: FakeCluster, key: ApiKey) -> list[int]:
+    """Return a list that gets the time in ms at which each request of an API arrives."""
+    times: list[int] = []
+
+    def note(node: FakeNode, api: int, request: Any) -> None:
+        if api == key:
+            times.append(RUNTIME.monotonic_ms())
+
+    cluster.fault = note
+    cluster.throttle_ms[key] = THROTTLE_MS
+    return times
+
+
+def gaps(times: list[int]) -> list[int]:
+    return [after - before for before, after in itertools.pairwise(times)]
+
+
+async def test_a_throttled_producer_waits_as_long_as_it_is_told() -> None:
+    """KIP-219: brokers answer at once, and clients keep still afterwards."""
+    async with FakeCluster() as cluster:
+        cluster.create("t")
+        times = arrivals(cluster, ApiKey.PRODUCE)
+        async with Producer(cluster.bootstrap) as producer:
+            for _ in range(3):
+                await producer.send("t", b"v")
+        assert len(times) == 3
+        assert min(gaps(times)) >= THROTTLE_MS
+
+
+async def test_a_throttled_consumer_waits_as_long_as_it_is_told() -> None:
+    async with FakeCluster() as cluster:
+        topic = cluster.create("t")
+        times = arrivals(cluster, ApiKey.FETCH)
+        async with Consumer(cluster.bootstrap, fetch_max_wait_ms=1) as consumer:
+            consumer.assign([TopicPartition("t", 0)])
+            consumer.seek_to_beginning(TopicPartition("t", 0))
+            async with asyncio.timeout(20):
+                for number in range(3):
+                    topic.partitions[0].append(build([NewRecord(1, None, b"%d" % number, ())]))
+                    cluster.notify()
+                    while not await consumer.poll(1_000):
+                        pass
+        assert len(times) >= 3
+        assert min(gaps(times)) >= THROTTLE_MS
+
+
+async def test_a_throttle_ends_with_its_connection() -> None:
+    async with FakeCluster() as cluster:
+        pool = Pool(RUNTIME, ConnectionOptions(), Backoff(1, 1))
+        address = Address("127.0.0.1", cluster.nodes[1].port)
+        connection = await pool.get(address, CONTROL)
+        connection.throttle.until_ms = RUNTIME.monotonic_ms() + 3_600_000
+        assert pool.ready(address, CONTROL) is None
+        waiting = asyncio.ensure_future(pool.get(address, CONTROL))
+        await asyncio.sleep(0)
+        connection.abort()
+        async with asyncio.timeout(20):
+            assert await waiting is not connection
+        await pool.close()

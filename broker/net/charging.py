@@ -1,0 +1,193 @@
+"""Charges the requests of one connection to the quotas of its client, and mutes it while in debt.
+
+A connection has this part only since there are quotas. While it is muted it is not read and starts
+no request; what it has asked before is answered, and each answer tells for how much longer it will
+be muted (KIP-219). There is one timer for each muted connection, none for a request.
+
+    Produce   the bytes of the request, as it comes; it is carried out in any case
+    Fetch     the bytes of the records, as they are answered; while in debt there are no records
+    time      of the loop, between the begin of an event and each answer in it, and its end
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ...protocol.acls import CLUSTER_NAME, Operation, Resource
+from ...protocol.api import ApiKey
+from ...security.principal import ANONYMOUS, Principal
+from ...security.quotas import Bucket
+from ..deadlines import Deadline
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+OF_BROKERS: Final = (ApiKey.WRITE_TXN_MARKERS, ApiKey.ADD_PARTITIONS_TO_TXN)
+"""Requests of brokers, which cost no client's time if their sender may act for the cluster."""
+
+
+class Charging:
+    """The buckets of the client that uses a connection, and the time for which it is muted."""
+
+    __slots__ = (
+        "_began_us",
+        "_client_id",
+        "_connection",
+        "_epoch",
+        "_fetch",
+        "_has_worked",
+        "_is_exempt",
+        "_principal",
+        "_produce",
+        "_request",
+        "_timer",
+        "_until_ms",
+        "is_muted",
+    )
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+        self._epoch = -1
+        self._principal: Principal | None = None
+        self._client_id: str | None = None
+        self._produce: Bucket | None = None
+        self._fetch: Bucket | None = None
+        self._request: Bucket | None = None
+        self._began_us = -1
+        """The time from which on the event's time is not charged yet; -1 if there is no event. An
+        answer may also be built by a task, whose waiting is nobody's work."""
+        self._has_worked = False
+        """True if the event has started or answered a request. The end of a mute costs the client
+        nothing by itself, or a small quota would never end one."""
+        self._is_exempt = False
+        self._until_ms = 0
+        self._timer: Deadline | None = None
+        self.is_muted = False
+        """True while the connection is not read and starts no request."""
+
+    def begin(self) -> None:
+        """Begin to take the time of an event."""
+        if self._request is not None:
+            self._began_us = self._connection.edge.runtime.monotonic_us()
+
+    def end(self) -> bool:
+        """Charge the rest of the event's time, if the event has done something for the client.
+
+        Return True if the connection is muted.
+        """
+        if self._has_worked:
+            self._charge_time()
+        self._has_worked = self._is_exempt = False
+        self._began_us = -1
+        return self.is_muted
+
+    def on_request(self, api_key: int, client_id: str | None, size: int) -> None:
+        """Charge a request of `size` bytes, before it is handled."""
+        connection = self._connection
+        self._has_worked = True
+        if (
+            self._epoch != connection.edge.quotas.epoch
+            or self._client_id != client_id
+            or self._principal is not connection.session.principal
+        ):
+            self._look_up(client_id)
+        if api_key == ApiKey.PRODUCE:
+            if self._produce is not None:
+                self._charge(self._produce, size)
+        elif api_key in OF_BROKERS and self._may_act_for_cluster():
+            self._is_exempt = True
+
+    def is_in_debt(self) -> bool:
+        """True if the client may fetch nothing now; the connection is muted then."""
+        return self._fetch is not None and self._charge(self._fetch, 0)
+
+    def admits(self, size: int) -> bool:
+        """Charge `size` bytes that were fetched; False if there is a debt and none may be sent."""
+        if self._fetch is None or not size:
+            return True
+        if self.is_in_debt():
+            return False
+        self._charge(self._fetch, size)
+        return True
+
+    def bound(self, max_bytes: int) -> int:
+        """Return how many bytes a fetch may read: no more than the full bucket holds."""
+        return max_bytes if self._fetch is None else min(max_bytes, max(int(self._fetch.size), 1))
+
+    def owes(self) -> bool:
+        """Charge the time so far; True if the connection is muted."""
+        self._has_worked = True
+        self._charge_time()
+        return self.is_muted
+
+    def told(self, response: Any) -> Any:
+        """Return the response to a request, with the time for which the connection is muted."""
+        if not self.owes() or not hasattr(response, "throttle_time_ms"):
+            return response
+        left_ms = self._until_ms - self._connection.edge.runtime.monotonic_ms()
+        return replace(response, throttle_time_ms=max(left_ms, response.throttle_time_ms))
+
+    def mute(self, wait_ms: int) -> None:
+        """Mute the connection for so many ms from now, or for longer if it is already."""
+        edge = self._connection.edge
+        until_ms = edge.runtime.monotonic_ms() + wait_ms
+        self._until_ms = max(self._until_ms, until_ms)
+        self.is_muted = True
+        if self._timer is None:
+            self._timer = edge.deadlines.at(until_ms, self._on_time)
+
+    def close(self) -> None:
+        """End the timer, because the connection is gone."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._connection.charging = None  # This ends a cycle, so that both are freed at once.
+
+    def _look_up(self, client_id: str | None) -> None:
+        """Find the buckets anew, because the client or the quotas have changed."""
+        self._charge_time()
+        connection = self._connection
+        edge, principal = connection.edge, connection.session.principal
+        self._epoch, self._principal, self._client_id = edge.quotas.epoch, principal, client_id
+        if connection.guard is not None and principal is ANONYMOUS:
+            # Not logged in yet. What strangers do must not use up the budget of anybody.
+            self._produce = self._fetch = self._request = None
+            return
+        found = edge.quotas.of(principal.name, client_id, edge.runtime.monotonic_ms())
+        self._produce, self._fetch, self._request = found
+        self.begin()
+
+    def _charge(self, bucket: Bucket, count: int) -> bool:
+        """Take tokens, and mute the connection if there is a debt then, which is returned."""
+        edge = self._connection.edge
+        wait_ms = bucket.take(count, edge.runtime.monotonic_ms())
+        if wait_ms:
+            edge.quotas.note(bucket)
+            self.mute(wait_ms)
+        return wait_ms > 0
+
+    def _charge_time(self) -> None:
+        if self._request is None or self._began_us < 0:
+            return
+        connection = self._connection
+        now_us = connection.edge.runtime.monotonic_us()
+        spent_us, self._began_us = now_us - self._began_us, now_us
+        if spent_us > 0 and not (self._is_exempt or connection.is_replica):
+            self._charge(self._request, spent_us)
+
+    def _on_time(self) -> None:
+        """End the mute, unless it was prolonged meanwhile."""
+        self._timer = None
+        edge = self._connection.edge
+        if edge.runtime.monotonic_ms() < self._until_ms:
+            self._timer = edge.deadlines.at(self._until_ms, self._on_time)
+            return
+        self.is_muted = False
+        self._connection.wake()
+
+    def _may_act_for_cluster(self) -> bool:
+        connection = self._connection
+        authorizer = connection.edge.authorizer
+        if authorizer is None:
+            return True
+        rights = connection.session.rights_by(authorizer, connection.host)
+        return rights.may(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
