@@ -25,6 +25,7 @@ from ..runtime.runtime import Runtime
 from ..security.control_identity import name_of_node
 from ..security.control_proof import Proofs, open_proofs
 from ..security.control_seal import DatagramGuards
+from ..security.quotas import MUTATION, Quotas
 from ..security.sasl.first_users import FirstUser
 from ..storage.directory import LogDirectory
 from .api.answers import Answers
@@ -100,6 +101,8 @@ class ControllerServer:
         """The authorization of forwarded requests; None if brokers alone check them."""
         if config.authorizer.class_name is not None:
             self.authorizing = Authorizing(runtime, config.authorizer)
+        self.quotas = Quotas((MUTATION,))
+        """The quotas that are enforced here, and what each client has used of its own."""
         self.upkeep = Upkeep(self.controller, config)
         interval_ms = config.delegation_token_expiry_check_interval_ms
         self.token_expiry = TokenExpiry(self.controller, interval_ms)
@@ -210,6 +213,7 @@ class ControllerServer:
 
     def _on_active(self) -> None:
         image = self.controller.cluster.image
+        self.quotas.on_metadata(Delta(is_snapshot=True), image)
         if self.authorizing is not None:
             self.authorizing.on_metadata(Delta(is_snapshot=True), image)
         elif image.acls:
@@ -220,6 +224,7 @@ class ControllerServer:
         self.liveness.set_timer()
 
     def _on_replayed(self, records: Sequence[MetadataRecord], delta: Delta) -> None:
+        self.quotas.on_metadata(delta, self.controller.cluster.image)
         if self.authorizing is not None:
             self.authorizing.on_metadata(delta, self.controller.cluster.image)
         self.handovers.on_replayed(records)

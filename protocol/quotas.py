@@ -55,13 +55,6 @@ QUOTA_KEYS: Final[Mapping[str, QuotaKey]] = {
 """The keys that Kafka has, with their units: bytes per second, percent of one thread's time,
 partitions per second, connections per second."""
 CONNECTION_RATE: Final = "connection_creation_rate"
-ENFORCED: Final = (
-    "producer_byte_rate",
-    "consumer_byte_rate",
-    "request_percentage",
-    CONNECTION_RATE,
-)
-"""The keys that brokers enforce. Others are refused, because a quota without effect deceives."""
 _MOST: Final = {"LONG": 2.0**63, "INT": 2.0**31 - 1, "DOUBLE": math.inf}
 _ARTICLE: Final = {"LONG": "a LONG", "INT": "an INT", "DOUBLE": "a DOUBLE"}
 
@@ -114,8 +107,6 @@ def check_quota(entity: QuotaEntity, key: str, value: float) -> None:
     kind, known = entity[0][0], QUOTA_KEYS.get(key)
     if known is None or kind not in known.entities:
         raise _invalid(f"Invalid configuration key {key[:MOST_DETAIL]}")
-    if key not in ENFORCED:
-        raise _invalid(f"Quota {key} is not enforced here, so it cannot be set")
     if not value > 0:
         raise _invalid(f"Quota {key} must be greater than 0")
     if value > _MOST[known.type] or math.isinf(value):

@@ -34,6 +34,8 @@ class Origin(NamedTuple):
     """The client's address."""
     listener: str
     """The name of the listener that it is connected to."""
+    client_id: str = ""
+    """The id that the client gives itself; empty if it has none."""
 
 
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")

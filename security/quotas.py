@@ -112,7 +112,7 @@ class Quotas:
         self._buckets: dict[Owner, Bucket] = {}
         self.entities: Mapping[QuotaEntity, Mapping[str, float]] | None = None
         """The quotas of each entity; None if there are none, and nothing is to be done."""
-        self.throttled = dict.fromkeys((kind.key for kind in kinds), 0)
+        self.throttled = {kind.key: 0 for kind in (PRODUCE, FETCH, REQUEST, MUTATION)}
         """By quota, how often a client had to wait."""
         self.epoch = 0
         """A number that grows with each change. What `of` returned is old when it has grown."""
@@ -133,9 +133,9 @@ class Quotas:
         self.entities = entities or None
         self.epoch += 1
 
-    def note(self, bucket: Bucket) -> None:
-        """Count that a client has to wait, for the metrics."""
-        self.throttled[bucket.kind.key] += 1
+    def note(self, key: str) -> None:
+        """Count that a client has to wait because of this quota, for the metrics."""
+        self.throttled[key] += 1
 
     def in_debt(self, now_ms: int) -> Iterator[tuple[Owner, int]]:
         """Yield the owner of each bucket that is in debt, and for how many ms it will be."""

@@ -6,6 +6,7 @@ time, the response has an error, for each resource of the request or at its top 
 
 import asyncio
 import logging
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -35,11 +36,13 @@ from ...protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 from ...protocol.types import Buffer
+from ...security.quotas import MUTATION
 from ...storage.topic_config import WITHOUT_EFFECT
 from ..net.answer import Answer, Call, CallAnswer
 
 log = logging.getLogger(__name__)
 
+_THROTTLE_MS: Final = struct.Struct(">i")
 Refusal = Callable[[Any, ErrorCode, str], object]
 """Builds the response that gives every resource of a request the same error."""
 Completion = Callable[[Any], object]
@@ -96,20 +99,37 @@ class Forwarded(CallAnswer):
                 self._frame = self._framed(self._refusal(self._request, error.code, why))
         else:
             if self._complete is None:
-                self._frame = call.frame_encoded(cls, answer)
+                self._frame = self._pass_on(cls, answer)
             else:
                 self._frame = self._framed(decode(cls, call.version, answer))
         call.connection.wake()
 
+    def _pass_on(self, cls: type, body: bytes) -> list[Buffer]:
+        return self.call.frame_encoded(cls, body)
+
     def _framed(self, response: object) -> list[Buffer]:
         return self.call.frame(self._complete(response) if self._complete else response)
+
+
+class Counted(Forwarded):
+    """A request of whose changes the controller counts the partitions (KIP-599)."""
+
+    __slots__ = ()
+
+    def _pass_on(self, cls: type, body: bytes) -> list[Buffer]:
+        """Mute the client for as long as the controller says."""
+        # The throttle time is the first field of these responses, in every version.
+        (throttle_ms,) = _THROTTLE_MS.unpack_from(body)
+        if throttle_ms:
+            self.call.throttle(MUTATION.key, throttle_ms)
+        return super()._pass_on(cls, body)
 
 
 def create_topics(call: Call, request: CreateTopicsRequest) -> Answer:
     """Forward the request; log a warning about settings of topics that have no effect here."""
     for topic in request.topics:
         warn_of_unused(topic.name, WITHOUT_EFFECT, (each.name for each in topic.configs))
-    return Forwarded(call, request, ApiKey.CREATE_TOPICS, _no_topics_created)
+    return Counted(call, request, ApiKey.CREATE_TOPICS, _no_topics_created)
 
 
 def delete_topics(call: Call, request: DeleteTopicsRequest) -> object:
@@ -117,7 +137,7 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> object:
     if not call.edge.config.delete_topic_enable:
         error = ErrorCode.TOPIC_DELETION_DISABLED
         return _no_topics_deleted(request, error, error.doc)
-    return Forwarded(call, request, ApiKey.DELETE_TOPICS, _no_topics_deleted)
+    return Counted(call, request, ApiKey.DELETE_TOPICS, _no_topics_deleted)
 
 
 def warn_of_unused(name: str, unused: Mapping[str, str], keys: Iterable[str]) -> None:
@@ -172,15 +192,15 @@ def _no_leaders_elected(request: ElectLeadersRequest, error: ErrorCode, why: str
 
 
 AS_THEY_ARE: Final[Mapping[ApiKey, Callable[..., object]]] = {
-    api_key: partial(Forwarded, api_key=api_key, refusal=refusal)
-    for api_key, refusal in (
-        (ApiKey.CREATE_PARTITIONS, _no_partitions_created),
-        (ApiKey.ELECT_LEADERS, _no_leaders_elected),
-        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, None),
-        (ApiKey.LIST_PARTITION_REASSIGNMENTS, None),
-        (ApiKey.DESCRIBE_QUORUM, None),
-        (ApiKey.UPDATE_FEATURES, None),
-        (ApiKey.UNREGISTER_BROKER, None),
+    api_key: partial(forwarded, api_key=api_key, refusal=refusal)
+    for api_key, forwarded, refusal in (
+        (ApiKey.CREATE_PARTITIONS, Counted, _no_partitions_created),
+        (ApiKey.ELECT_LEADERS, Forwarded, _no_leaders_elected),
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, Forwarded, None),
+        (ApiKey.LIST_PARTITION_REASSIGNMENTS, Forwarded, None),
+        (ApiKey.DESCRIBE_QUORUM, Forwarded, None),
+        (ApiKey.UPDATE_FEATURES, Forwarded, None),
+        (ApiKey.UNREGISTER_BROKER, Forwarded, None),
     )
 }
 """The APIs whose requests a broker forwards without looking at them."""

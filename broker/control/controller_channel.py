@@ -400,5 +400,10 @@ def _asked_by(origin: Origin | None) -> partial[ForwardedRequest]:
     """Return the maker of requests in the name of this client, or else of the broker itself."""
     if origin is None:
         return partial(ForwardedRequest, principal="")
-    principal, host, listener = origin
-    return partial(ForwardedRequest, principal=str(principal), host=host, listener=listener)
+    return partial(
+        ForwardedRequest,
+        principal=str(origin.principal),
+        host=origin.host,
+        listener=origin.listener,
+        client_id=origin.client_id,
+    )

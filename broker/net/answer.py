@@ -15,6 +15,7 @@ from ...security.audit import Denial
 from ...security.authorizer import Rights
 from ...security.principal import Origin, Principal
 from ..edge import Edge
+from .charging import Charging
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -52,7 +53,8 @@ class Call:
     def origin(self) -> Origin:
         """The client, and the way that its request came."""
         connection = self.connection
-        return Origin(self.principal, connection.host, connection.listener.name)
+        host, listener = connection.host, connection.listener.name
+        return Origin(self.principal, host, listener, self.client_id or "")
 
     @property
     def rights(self) -> Rights | None:
@@ -81,6 +83,13 @@ class Call:
         """Have the answer sent only while no other broker may lead, as it is valid only then."""
         if self.edge.lease.is_required:
             self.connection.rest_on_lease()
+
+    def throttle(self, quota: str, wait_ms: int) -> None:
+        """Mute the connection for so long, because of a quota that the controller enforces."""
+        connection = self.connection
+        if connection.charging is None:
+            connection.charging = Charging(connection)
+        connection.charging.mute(quota, wait_ms)
 
     def frame(self, message: object) -> list[Buffer]:
         """Encode the response to this request, and count its errors."""

@@ -126,9 +126,13 @@ class Charging:
         left_ms = self._until_ms - self._connection.edge.runtime.monotonic_ms()
         return replace(response, throttle_time_ms=max(left_ms, response.throttle_time_ms))
 
-    def mute(self, wait_ms: int) -> None:
-        """Mute the connection for so many ms from now, or for longer if it is already."""
+    def mute(self, quota: str, wait_ms: int) -> None:
+        """Mute the connection for so many ms from now, or for longer if it is already.
+
+        `quota` is the key of the quota that its client has exceeded.
+        """
         edge = self._connection.edge
+        edge.quotas.note(quota)
         until_ms = edge.runtime.monotonic_ms() + wait_ms
         self._until_ms = max(self._until_ms, until_ms)
         self.is_muted = True
@@ -161,8 +165,7 @@ class Charging:
         edge = self._connection.edge
         wait_ms = bucket.take(count, edge.runtime.monotonic_ms())
         if wait_ms:
-            edge.quotas.note(bucket)
-            self.mute(wait_ms)
+            self.mute(bucket.kind.key, wait_ms)
         return wait_ms > 0
 
     def _charge_time(self) -> None:

@@ -26,14 +26,16 @@ from .coordinators import Coordinators
 T = TypeVar("T")
 Q = TypeVar("Q")
 
-TRY_ANOTHER: Final = (
+TRY_AGAIN: Final = (
     ErrorCode.NOT_CONTROLLER,
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
 )
-"""The errors of a broker that cannot answer now; the request may succeed later or elsewhere."""
+"""The errors of a broker that cannot answer now; the request may succeed later or elsewhere. With
+the last one comes a throttle time, for which the pool holds the connection back."""
 CLOSED: Final = "the admin is closed"
 NO_ANSWER: Final = "no answer"
 
@@ -139,7 +141,7 @@ class Asking:
         async def once(connection: KafkaConnection) -> None:
             again: list[ApiError] = []
             for name, outcome in (await ask(connection, left)).items():
-                if isinstance(outcome, ApiError) and outcome.code in TRY_ANOTHER:
+                if isinstance(outcome, ApiError) and outcome.code in TRY_AGAIN:
                     again.append(outcome)
                 else:
                     final[name] = outcome
@@ -156,7 +158,7 @@ class Asking:
     ) -> T:
         """Ask one broker, `node_id` or the one that takes admin requests, until it answers.
 
-        `ask` is called again after a ClientError, or an ApiError with a code of TRY_ANOTHER. Raise
+        `ask` is called again after a ClientError, or an ApiError with a code of TRY_AGAIN. Raise
         RequestTimedOut after default_api_timeout_ms, and LocalProtocolError at once if the request
         cannot be encoded.
         """
@@ -170,7 +172,7 @@ class Asking:
                     try:
                         return await ask(await self._connection(node_id))
                     except ApiError as error:
-                        if error.code not in TRY_ANOTHER:
+                        if error.code not in TRY_AGAIN:
                             raise
                         why = str(error)
                     except (ClientError, ProtocolError) as error:

@@ -22,6 +22,7 @@ from ..metadata.configuration import alter_whole, incremental_alter
 from ..metadata.decision import Cluster, Decision, Occasion
 from ..metadata.elections import elect_leaders
 from ..metadata.features import update_features
+from ..metadata.mutations import allowance_of
 from ..metadata.quotas import alter_quotas
 from ..metadata.reassignments import alter_reassignments, list_reassignments
 from ..metadata.scram import alter_credentials
@@ -49,9 +50,15 @@ def _with_ids(
 
 
 FORWARDED: dict[int, Decide] = {
-    ApiKey.CREATE_TOPICS: _with_ids(create_topics),
-    ApiKey.DELETE_TOPICS: lambda cluster, request, _: delete_topics(cluster, request),
-    ApiKey.CREATE_PARTITIONS: lambda cluster, request, _: create_partitions(cluster, request),
+    ApiKey.CREATE_TOPICS: lambda cluster, request, occasion: create_topics(
+        cluster, request, occasion.id_of, occasion.allowance
+    ),
+    ApiKey.DELETE_TOPICS: lambda cluster, request, occasion: delete_topics(
+        cluster, request, occasion.allowance
+    ),
+    ApiKey.CREATE_PARTITIONS: lambda cluster, request, occasion: create_partitions(
+        cluster, request, occasion.allowance
+    ),
     ApiKey.ELECT_LEADERS: lambda cluster, request, _: elect_leaders(cluster, request),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda cluster, request, _: alter_reassignments(
         cluster, request
@@ -117,8 +124,11 @@ async def _decide(session: "Session", request: ForwardedRequest) -> ForwardedAns
         if decide is None:
             assert tell is not None
             return Decision(tell(controller, allowed))
-        now_ms = controller.runtime.wall_ms()
-        occasion = Occasion(request.principal, now_ms, lambda name: topic_id_of(key, name))
+        runtime, quotas = controller.runtime, session.server.quotas
+        allowance = allowance_of(quotas, request, runtime.monotonic_ms())
+        occasion = Occasion(
+            request.principal, runtime.wall_ms(), lambda name: topic_id_of(key, name), allowance
+        )
         return decide(cluster, allowed, occasion)
 
     def decision(cluster: Cluster) -> Decision[Any]:

@@ -14,6 +14,7 @@ from ...protocol.control.records import BROKER, ELIGIBLE_LEADERS, TOPIC, Metadat
 from ...protocol.errors import ApiError, ErrorCode
 from ...security.tokens import TokenPolicy
 from .leader_leases import LeaderLeases
+from .mutations import UNLIMITED, Allowance
 
 A_co = TypeVar("A_co", covariant=True)
 
@@ -23,7 +24,7 @@ DECISION_RECORDS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """The circumstances of a forwarded request: who asks, when, and the ids that belong to it."""
+    """The circumstances of a forwarded request: who asks, when, and what belongs to it."""
 
     principal: str
     """The principal of the client, as its broker knows it."""
@@ -31,6 +32,8 @@ class Occasion:
     """The time of day in milliseconds since the epoch."""
     id_of: Callable[[str], bytes]
     """Gives a text of the request 16 random bytes, the same each time the request is repeated."""
+    allowance: Allowance = UNLIMITED
+    """The number of partitions that may be created and deleted; decisions spend of it."""
 
 
 @dataclass(frozen=True, slots=True)

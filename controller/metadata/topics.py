@@ -36,6 +36,7 @@ from ...runtime.config import settings_of
 from ...storage.topic_config import TopicConfig
 from .configuration import check_length, check_topic_config
 from .decision import DECISION_RECORDS_MAX, Cluster, Decision
+from .mutations import UNLIMITED, Allowance
 from .placement import Load, Spread
 from .topic_names import check_topic_name, metric_name
 
@@ -46,6 +47,7 @@ class _Draft:
 
     cluster: Cluster
     load: Load
+    allowance: Allowance
     records: list[r.MetadataRecord] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     """The names of existing and new topics, by their metric names."""
@@ -56,20 +58,23 @@ class _Draft:
             raise ApiError(ErrorCode.POLICY_VIOLATION, detail)
 
 
-def _draft(cluster: Cluster) -> _Draft:
+def _draft(cluster: Cluster, allowance: Allowance) -> _Draft:
     states = (state for _, state in cluster.image.partitions())
     names = {metric_name(name): name for name in cluster.image.topic_ids}
-    return _Draft(cluster, Load.of(cluster.active_brokers(), states), names=names)
+    return _Draft(cluster, Load.of(cluster.active_brokers(), states), allowance, names=names)
 
 
 def create_topics(
-    cluster: Cluster, request: CreateTopicsRequest, id_of: Callable[[str], bytes]
+    cluster: Cluster,
+    request: CreateTopicsRequest,
+    id_of: Callable[[str], bytes],
+    allowance: Allowance = UNLIMITED,
 ) -> Decision[CreateTopicsResponse]:
-    """Create each topic that can be created; with `validate_only`, write nothing.
+    """Create each topic that can be created; with `validate_only`, write and charge nothing.
 
     `id_of` returns the id for a name: the same for a repeated request, else always a new one.
     """
-    draft = _draft(cluster)
+    draft = _draft(cluster, UNLIMITED if request.validate_only else allowance)
     results: list[CreatableTopicResult] = []
     mentions = Counter(topic.name for topic in request.topics)
     for topic in request.topics:
@@ -84,7 +89,8 @@ def create_topics(
                 )
             )
     changes = [] if request.validate_only else draft.records
-    return Decision(CreateTopicsResponse(topics=results), changes)
+    throttle_ms = draft.allowance.throttle_ms
+    return Decision(CreateTopicsResponse(throttle_time_ms=throttle_ms, topics=results), changes)
 
 
 def _create(draft: _Draft, topic: CreatableTopic, topic_id: bytes) -> CreatableTopicResult:
@@ -97,6 +103,7 @@ def _create(draft: _Draft, topic: CreatableTopic, topic_id: bytes) -> CreatableT
     config = _config_of(topic)
     check_topic_config(config)
     placed = _placement(draft, topic)
+    draft.allowance.spend(len(placed))
     draft.names[metric_name(topic.name)] = topic.name
     draft.records.append(r.TopicRecord(topic.name, topic_id))
     draft.records.extend(
@@ -235,10 +242,10 @@ def _described(
 
 
 def create_partitions(
-    cluster: Cluster, request: CreatePartitionsRequest
+    cluster: Cluster, request: CreatePartitionsRequest, allowance: Allowance = UNLIMITED
 ) -> Decision[CreatePartitionsResponse]:
     """Add partitions to each topic up to its new count."""
-    draft = _draft(cluster)
+    draft = _draft(cluster, UNLIMITED if request.validate_only else allowance)
     results: list[CreatePartitionsTopicResult] = []
     mentions = Counter(topic.name for topic in request.topics)
     for topic in request.topics:
@@ -251,7 +258,9 @@ def create_partitions(
             result.error_code, result.error_message = error.code, error.detail
         results.append(result)
     changes = [] if request.validate_only else draft.records
-    return Decision(CreatePartitionsResponse(results=results), changes)
+    throttle_ms = draft.allowance.throttle_ms
+    answer = CreatePartitionsResponse(throttle_time_ms=throttle_ms, results=results)
+    return Decision(answer, changes)
 
 
 def _grow(draft: _Draft, wanted: CreatePartitionsTopic) -> None:
@@ -270,10 +279,13 @@ def _grow(draft: _Draft, wanted: CreatePartitionsTopic) -> None:
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
     else:
         placed = _assigned(draft, [each.broker_ids for each in wanted.assignments], factor)
+    draft.allowance.spend(len(placed))
     draft.records.extend(_partitions(draft.cluster, topic.topic_id, placed, now))
 
 
-def delete_topics(cluster: Cluster, request: DeleteTopicsRequest) -> Decision[DeleteTopicsResponse]:
+def delete_topics(
+    cluster: Cluster, request: DeleteTopicsRequest, allowance: Allowance = UNLIMITED
+) -> Decision[DeleteTopicsResponse]:
     """Delete each topic by name or id."""
     asked: list[tuple[str | None, bytes]] = [(name, ZERO_UUID) for name in request.topic_names]
     asked.extend((each.name, each.topic_id) for each in request.topics)
@@ -289,13 +301,15 @@ def delete_topics(cluster: Cluster, request: DeleteTopicsRequest) -> Decision[De
                 raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, detail)
             if topic.topic_id in gone:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named twice")
+            allowance.spend(len(topic.partitions))
             gone[topic.topic_id] = None
             result.name, result.topic_id = topic.name, topic.topic_id
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.detail
         results.append(result)
     changes = [r.RemoveTopicRecord(topic_id) for topic_id in gone]
-    return Decision(DeleteTopicsResponse(responses=results), changes)
+    throttle_ms = allowance.throttle_ms
+    return Decision(DeleteTopicsResponse(throttle_time_ms=throttle_ms, responses=results), changes)
 
 
 def _to_delete(cluster: Cluster, name: str | None, topic_id: bytes) -> Topic:

@@ -306,6 +306,8 @@ class ForwardedRequest(Request[ForwardedAnswer]):
     """The client's address."""
     listener: str = ""
     """The name of the broker's listener that the client is connected to."""
+    client_id: str = ""
+    """The client's id; empty if it has none."""
 
 
 @message(16)

@@ -247,7 +247,7 @@ async def test_a_forwarded_request_survives_a_lost_connection_with_one_key(
     channel = make_channel(await controller.listen())
     await channel.wait_until_registered()
     controller.answers[ForwardedRequest] = lambda _: None
-    alice = Origin(user("alice"), "10.0.0.7", "CLIENTS")
+    alice = Origin(user("alice"), "10.0.0.7", "CLIENTS", "app")
     task = asyncio.ensure_future(channel.forward(19, 7, b"body", alice))
     await until(lambda: controller.count(ForwardedRequest) == 1)
     controller.answers[ForwardedRequest] = lambda _: ForwardedAnswer(0, body=b"answer")
@@ -256,8 +256,8 @@ async def test_a_forwarded_request_survives_a_lost_connection_with_one_key(
     first, *_, last = (r for r in controller.requests if isinstance(r, ForwardedRequest))
     assert first.idempotency_key == last.idempotency_key
     assert last.deadline_ms <= first.deadline_ms
-    told = {(each.principal, each.host, each.listener) for each in (first, last)}
-    assert told == {("User:alice", "10.0.0.7", "CLIENTS")}
+    told = {(each.principal, each.host, each.listener, each.client_id) for each in (first, last)}
+    assert told == {("User:alice", "10.0.0.7", "CLIENTS", "app")}
 
 
 async def test_what_the_controller_refuses_is_the_callers_error(

@@ -735,12 +735,12 @@ async def test_a_forwarded_request_names_its_client_and_the_way_it_came(
     client.send(request, 7)
     await settle()
     listener, host = client.connection.listener.name, client.connection.host
-    assert broker.controller.origin == Origin(ANONYMOUS, host, listener)
+    assert broker.controller.origin == Origin(ANONYMOUS, host, listener, "test")
     client.responses()
     client.connection.session.principal = user("alice")
     client.send(request, 7)
     await settle()
-    assert broker.controller.origin == Origin(user("alice"), host, listener)
+    assert broker.controller.origin == Origin(user("alice"), host, listener, "test")
     client.responses()
 
 

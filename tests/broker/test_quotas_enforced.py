@@ -8,10 +8,18 @@ from typing import Any
 import pytest
 
 from minikafka.broker.metrics.quotas import QuotaMetrics
+from minikafka.controller.metadata.mutations import REFUSED_SINCE
+from minikafka.protocol.codec import encode_bytes, request_class, response_class
 from minikafka.protocol.control import records as r
 from minikafka.protocol.control.image import Delta
+from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest
-from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minikafka.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from minikafka.protocol.messages.metadata import MetadataRequest
 from minikafka.protocol.messages.produce import (
@@ -20,8 +28,10 @@ from minikafka.protocol.messages.produce import (
     TopicProduceData,
 )
 from minikafka.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from minikafka.protocol.schema import shape_of
+from minikafka.security.permissions.refusing import nothing
 from minikafka.security.principal import user
-from minikafka.security.quotas import FETCH, PRODUCE, REQUEST
+from minikafka.security.quotas import FETCH, MUTATION, PRODUCE, REQUEST
 
 from ..support.scrape import Scrape
 from .conftest import MakeBroker
@@ -317,6 +327,37 @@ async def test_waiting_for_the_controller_costs_no_time(stage: Stage) -> None:
     await settle()
     (answer,) = client.responses()
     assert answer.throttle_time_ms == 0
+    assert not is_mute(client)
+
+
+@pytest.mark.parametrize("key", REFUSED_SINCE)
+def test_the_throttle_time_comes_first_where_the_broker_looks_for_it(key: int) -> None:
+    versions = shape_of(request_class(key)).versions
+    for version in range(versions.first, versions.last + 1):
+        answer = nothing(response_class(key))
+        answer.throttle_time_ms = 77
+        assert encode_bytes(answer, version)[:4] == b"\0\0\0\x4d"
+
+
+async def test_the_controller_has_a_client_muted_that_changes_too_much(stage: Stage) -> None:
+    """It has the buckets of KIP-599; a broker has no quota of its own then."""
+    controller, client = stage.broker.controller, stage.broker.connect()
+    over = CreatableTopicResult(name="t", error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    told = CreateTopicsResponse(throttle_time_ms=5_000, topics=[over])
+    controller.answer = encode_bytes(told, 7)
+    client.send(CreateTopicsRequest(topics=[CreatableTopic(name="t")]), 7)
+    await settle()
+    assert client.responses() == [told]
+    assert controller.origin is not None
+    assert controller.origin.client_id == "test"
+    assert is_mute(client)
+    assert stage.broker.edge.quotas.throttled[MUTATION.key] == 1
+    await stage.pass_ms(5_000)
+    assert not is_mute(client)
+    controller.answer = encode_bytes(CreateTopicsResponse(topics=[]), 7)
+    client.send(CreateTopicsRequest(topics=[CreatableTopic(name="t")]), 7)
+    await settle()
+    assert client.responses()[0].throttle_time_ms == 0
     assert not is_mute(client)
 
 

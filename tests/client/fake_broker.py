@@ -560,6 +560,15 @@ def create_topics(node: FakeNode, request: ct.CreateTopicsRequest) -> ct.CreateT
     return ct.CreateTopicsResponse(topics=results)
 
 
+def refuse_topics(request: ct.CreateTopicsRequest, code: ErrorCode) -> ct.CreateTopicsResponse:
+    return ct.CreateTopicsResponse(
+        topics=[
+            ct.CreatableTopicResult(name=topic.name, error_code=int(code))
+            for topic in request.topics
+        ]
+    )
+
+
 def delete_topics(node: FakeNode, request: dt.DeleteTopicsRequest) -> dt.DeleteTopicsResponse:
     results = []
     for state in request.topics or [dt.DeleteTopicState(name=n) for n in request.topic_names]:
@@ -582,6 +591,7 @@ HANDLERS: dict[int, Callable[..., Any]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: end_of_epoch,
 }
 REFUSALS: dict[int, Callable[..., Any]] = {
+    ApiKey.CREATE_TOPICS: refuse_topics,
     ApiKey.PRODUCE: refuse_produce,
     ApiKey.FETCH: refuse_fetch,
     ApiKey.INIT_PRODUCER_ID: lambda _, code: ipi.InitProducerIdResponse(error_code=int(code)),

@@ -1,12 +1,18 @@
+import itertools
+from typing import Any
+
 import pytest
 
 from minikafka.aio import Admin, NewTopic, TopicPartition
 from minikafka.client.errors import AdminError, ClientClosed, RequestTimedOut
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode
+from minikafka.runtime.runtime import SystemRuntime
 
-from .fake_broker import Close, FakeCluster
+from .fake_broker import Close, FakeCluster, FakeNode, Refuse
 from .test_producer import first_times
+
+RUNTIME = SystemRuntime("test")
 
 
 async def test_topics_are_created_listed_described_and_deleted() -> None:
@@ -54,6 +60,24 @@ async def test_a_lost_connection_is_tried_again() -> None:
         async with Admin(cluster.bootstrap, retry_backoff_ms=5) as admin:
             await admin.create_topics([NewTopic("a")])
         assert "a" in cluster.topics
+
+
+async def test_what_a_quota_forbids_for_now_is_asked_again_when_it_may_be() -> None:
+    """KIP-599: the error comes with a throttle time."""
+    times: list[int] = []
+
+    def refuse_two(node: FakeNode, api: int, request: Any) -> None:
+        if api == ApiKey.CREATE_TOPICS:
+            times.append(RUNTIME.monotonic_ms())
+            if len(times) <= 2:
+                raise Refuse(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+
+    async with FakeCluster() as cluster, Admin(cluster.bootstrap, retry_backoff_ms=1) as admin:
+        cluster.fault, cluster.throttle_ms[ApiKey.CREATE_TOPICS] = refuse_two, 150
+        await admin.create_topics([NewTopic("a")])
+        assert "a" in cluster.topics
+    assert len(times) == 3
+    assert min(after - before for before, after in itertools.pairwise(times)) >= 150
 
 
 @pytest.mark.parametrize("version", [1, 3, 5, 6])

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import pytest
 
 from minikafka.controller.metadata.quotas import alter_quotas
-from minikafka.protocol import quotas
 from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.control.records import decode_record, encode_record
 from minikafka.protocol.errors import ApiError, ErrorCode
@@ -16,7 +15,6 @@ from minikafka.protocol.messages.alter_client_quotas import (
     OpData,
 )
 from minikafka.protocol.messages.describe_client_quotas import EntityData
-from minikafka.protocol.quotas import QUOTA_KEYS
 
 from .machine import Machine
 
@@ -24,11 +22,6 @@ ALICE = {"user": "alice"}
 ENTITY = (("user", "alice"),)
 RATE, PERCENTAGE = "producer_byte_rate", "request_percentage"
 INVALID = ErrorCode.INVALID_REQUEST
-
-
-@pytest.fixture(autouse=True)
-def _all_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quotas, "ENFORCED", tuple(QUOTA_KEYS))
 
 
 def entry(entity: Mapping[str, str | None], **changes: float | None) -> EntryData:

@@ -102,8 +102,8 @@ WITHOUT_MEANING = {
     " fetches as all replication: replicationbytesin_total",
     "kafka_controller_kafkacontroller_topicstodeletecount": "a topic is deleted by one record, and"
     " none waits for it",
-    "kafka_server_quota_byte_rate": "there are no quotas",
-    "kafka_server_quota_throttle_time": "there are no quotas",
+    "kafka_server_quota_byte_rate": "a quota is a bucket of tokens, and measures no rate",
+    "kafka_server_quota_throttle_time": "each kind of quota has its own: produce_throttle_time",
     "kafka_server_kafkaserver_linux_disk_read_bytes": OF_THE_HOST,
     "kafka_server_kafkaserver_linux_disk_write_bytes": OF_THE_HOST,
     "kubelet_volume_stats_available_bytes": OF_THE_HOST,

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from minikafka.controller.metadata.quotas import alter_quotas
-from minikafka.protocol import quotas
 from minikafka.protocol.control.batches import load_snapshot, snapshot_batches
 from minikafka.protocol.control.image import Delta, MetadataImage
 from minikafka.protocol.control.messages import SnapshotId
@@ -65,15 +64,10 @@ class ClientQuotas(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(quotas, "ENFORCED", tuple(QUOTA_KEYS))
         self.machine = Machine()
         self.model: dict[QuotaEntity, dict[str, float]] = {}
         self.broker = MetadataImage()
         self.told: dict[QuotaEntity, dict[str, float]] = {}
-
-    def teardown(self) -> None:
-        self.patch.undo()
 
     @rule(
         changes=st.lists(CHANGES, max_size=4),

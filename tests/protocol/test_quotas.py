@@ -4,9 +4,8 @@ import math
 
 import pytest
 
-from minikafka.protocol import quotas
 from minikafka.protocol.errors import ApiError, ErrorCode
-from minikafka.protocol.quotas import QUOTA_KEYS, check_quota, entity_of
+from minikafka.protocol.quotas import check_quota, entity_of
 
 USER = (("user", "alice"),)
 ADDRESS = (("ip", "::1"),)
@@ -40,12 +39,6 @@ def test_what_is_no_entity_is_refused(parts: list[tuple[str, str | None]], why: 
     assert caught.value.code == ErrorCode.INVALID_REQUEST
 
 
-@pytest.fixture
-def _all_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quotas, "ENFORCED", tuple(QUOTA_KEYS))
-
-
-@pytest.mark.usefixtures("_all_enforced")
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -63,7 +56,6 @@ def test_a_quota_of_a_client(key: str, value: float) -> None:
         check_quota(ADDRESS, key, value)
 
 
-@pytest.mark.usefixtures("_all_enforced")
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
@@ -84,15 +76,7 @@ def test_what_is_no_quota_of_a_client(key: str, value: float, why: str) -> None:
     assert caught.value.code == ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.usefixtures("_all_enforced")
 def test_a_quota_of_an_address() -> None:
     check_quota(ADDRESS, "connection_creation_rate", 2.0**31 - 1)
     with pytest.raises(ApiError, match="too large for an INT"):
         check_quota(ADDRESS, "connection_creation_rate", 2.0**31)
-
-
-def test_a_quota_that_nothing_enforces_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quotas, "ENFORCED", ("consumer_byte_rate",))
-    check_quota(USER, "consumer_byte_rate", 1.0)
-    with pytest.raises(ApiError, match="Quota producer_byte_rate is not enforced here"):
-        check_quota(USER, "producer_byte_rate", 1.0)

@@ -23,7 +23,7 @@ from minikafka.protocol.messages.describe_configs import ResourceType
 from minikafka.protocol.messages.elect_leaders import ElectionType
 from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation
 from minikafka.protocol.messages.list_offsets import LATEST_TIMESTAMP
-from minikafka.protocol.quotas import ENFORCED, QUOTA_KEYS
+from minikafka.protocol.quotas import QUOTA_KEYS
 from minikafka.runtime.errors import MinikafkaError
 from minikafka.security.sasl.scram import BY_NAME
 
@@ -255,7 +255,7 @@ class Operator:
         changes: dict[QuotaEntity, dict[str, float | None]] = {}
         for entity in self.rng.sample(STRANGERS, self.rng.randint(1, 3)):
             (part, *_) = entity.parts
-            keys = [key for key in ENFORCED if part in QUOTA_KEYS[key].entities]
+            keys = [key for key, known in QUOTA_KEYS.items() if part in known.entities]
             changes[entity] = {
                 key: self.rng.choice((None, 1.0, 2000.0)) for key in keys if self.rng.random() < 0.7
             }
