@@ -1,7 +1,8 @@
-"""The aborted transactions whose markers are in one segment; their records may be in earlier ones.
+"""The index of aborted transactions of one segment, and Kafka's `.txnindex` file.
 
-Pure. An entry belongs to the segment that holds the transaction's marker. Entries are kept in
-memory as in the file, Kafka's `.txnindex`: 34 bytes each, big-endian, in the order of the markers:
+Pure. An entry belongs to the segment that holds the transaction's marker; the records of the
+transaction may be in earlier segments. Entries are kept in memory as in the file: 34 bytes each,
+big-endian, in the order of the markers:
 
     version i16 = 0 | producer_id i64 | first_offset i64 | last_offset i64 (of the marker)
     | last_stable_offset i64 (once the transaction had ended)
@@ -64,14 +65,14 @@ class AbortedIndex:
         self.is_saved = False
 
     def truncate_to(self, offset: int) -> None:
-        """Forget transactions whose marker is at `offset` or later, which are open again."""
+        """Forget the transactions whose marker is at `offset` or later: they are open again."""
         at = self._first_ending_at(offset) * ABORTED_ENTRY
         if at < len(self._entries):
             del self._entries[at:]
             self.is_saved = False
 
     def collect(self, start: int, end: int, into: list[AbortedTransaction]) -> bool:
-        """Add the transactions with records from `start` up to `end` to `into`.
+        """Append to `into` the transactions that begin below `end` and end at or after `start`.
 
         Return True if every later transaction begins at or after `end`, and False if later segments
         may have more.
@@ -96,7 +97,10 @@ class AbortedIndex:
     def decode(
         cls, data: bytes, base_offset: int, next_offset: int | None
     ) -> "AbortedIndex | None":
-        """Read the contents of a file; None if it cannot belong to a segment with these bounds."""
+        """Read the contents of a file; None if they are malformed or do not fit these bounds.
+
+        The markers must be at or after `base_offset`, and below `next_offset` unless it is None.
+        """
         if len(data) % ABORTED_ENTRY:
             return None
         before = base_offset - 1
@@ -125,9 +129,9 @@ class AbortedIndex:
 def aborted_between(
     segments: "Sequence[Segment]", start: int, end: int
 ) -> list[AbortedTransaction]:
-    """Return the aborted transactions with records from `start` up to `end`, in order.
+    """Return the aborted transactions with records from `start` up to, not including, `end`.
 
-    They are sorted by first offset. Their markers may be anywhere after `start`.
+    They are sorted by first offset. Their markers are at or after `start`, in any segment.
     """
     found: list[AbortedTransaction] = []
     at = max(bisect_right(segments, start, key=lambda segment: segment.base_offset) - 1, 0)

@@ -8,7 +8,7 @@
 
 Text in, values out: nothing here touches a file. A checkpoint that is empty, torn or wrong, even in
 one digit, is decoded as None, and the caller continues with the safest value. A checkpoint without
-our row was written by Kafka or by an earlier version, and is believed unchecked.
+the checksum row was written by Kafka or by an earlier version, and is accepted unchecked.
 """
 
 import json
@@ -75,7 +75,7 @@ class MetaProperties:
     directory_id: bytes
     node_id: int
     cluster_id: str | None
-    """The cluster's id; None until the node has joined a cluster."""
+    """The cluster's id. It is None until the node has joined a cluster."""
 
     def encode(self) -> bytes:
         """Return the contents of the file."""

@@ -1,11 +1,12 @@
-"""A log's copy in another data directory, made while the log goes on being written and read.
+"""A log's copy in another data directory, made while the log is still written and read.
 
-The copy is always a prefix of its source, batch by batch and byte by byte: what is cut off the
-source is cut off the copy first, and nothing damaged is ever copied. It keeps up with the source's
-log start. The source is not compacted meanwhile, because the copy would miss what compaction moves.
+The copy is always a prefix of its source, batch by batch and byte by byte: a truncation of the
+source truncates the copy first, and damaged batches are never copied. The copy follows the source's
+log start. The source is not compacted while it is copied, because the copy would miss what
+compaction changes.
 
-An error of the copy's directory never concerns the source: it is kept in `failure`, and the copy is
-of no more use.
+An error of the copy's directory never concerns the source: it is kept in `failure`, and the copy
+can no longer be used.
 """
 
 from typing import Final
@@ -30,17 +31,17 @@ class Copy:
     """The copy of one log."""
 
     def __init__(self, runtime: Runtime, source: Log, log: Log) -> None:
-        """Begin to copy `source` to `log`, which is new and empty.
+        """Prepare to copy `source` to `log`, which is new and empty; `step` copies.
 
-        From now on the source is not compacted, until `give_up`.
+        The source is not compacted from now on until `give_up` or `take_place`.
         """
         self._runtime = runtime
         self._source = source
         self.log = log
         self.failure: LogDirectoryFailed | None = None
-        """The error of the copy's directory; None while it works."""
+        """The error that failed the copy's directory; None while the directory works."""
         self.has_begun = False
-        """False until the first step, and after the source has begun anew."""
+        """True once the first step has placed the copy's start; False again after `begin_anew`."""
         source.copy = self
 
     def __repr__(self) -> str:
@@ -53,28 +54,28 @@ class Copy:
 
     @property
     def is_stable(self) -> bool:
-        """True if all that the source calls stable is stable in the copy, cuts included."""
+        """True if the copy is stable up to the source's flushed offset, truncations included."""
         is_flushed = self.log.flushed_offset >= self._source.flushed_offset
         return is_flushed and not self.log.durability.may_be_uncut
 
     @property
     def lag(self) -> int:
-        """The number of offsets that are yet to be copied."""
+        """The number of offsets that are not copied yet."""
         source = self._source
         begun_at = self.log.log_end_offset if self.has_begun else source.log_start_offset
         return max(source.log_end_offset - max(begun_at, source.log_start_offset), 0)
 
     def give_up(self) -> None:
-        """Copy no more; the source is as if it had never been copied."""
+        """End the copying, and close the copy's files; the source may be compacted again."""
         if self._source.copy is self:
             self._source.copy = None
         self.log.abandon()
 
     def take_place(self) -> None:
-        """Let the source go on with the copy's files, and never use its own again.
+        """Make the copy's files those of the source, which never uses its own files again.
 
-        The copy must be whole and stable, and no flush of the source may be under way. Whoever
-        reads or flushes the source goes on with it, as after a compaction of all its segments.
+        The copy must be whole and stable, and no flush of the source may be running. Readers of the
+        source find its new segments as after a compaction of all of them.
         """
         source, log = self._source, self.log
         source.cuts += 1
@@ -87,7 +88,7 @@ class Copy:
     # What the source tells.
 
     def cut_to(self, offset: int) -> None:
-        """Remove what the source is about to remove: every batch that holds `offset` or later."""
+        """Truncate the copy to `offset`; called before the source is truncated to `offset`."""
         if self.has_begun and self.failure is None:
             try:
                 self.log.truncate_to(offset)
@@ -95,17 +96,17 @@ class Copy:
                 self.failure = error
 
     def begin_anew(self) -> None:
-        """Begin again with the next step, because the source begins again."""
+        """Make the next step begin the copy again, because the source lost all its batches."""
         self.has_begun = False
 
     # Copying.
 
     async def step(self, max_bytes: int, high_watermark: int) -> int:
-        """Copy the next batches, about `max_bytes`, and return their bytes.
+        """Copy the next batches, about `max_bytes`, and return the number of bytes copied.
 
-        None may be copied although the copy is not whole, because the source has changed meanwhile.
-        The source's high watermark is that of the copy. Raises LogDirectoryFailed if either
-        directory has failed, and CorruptLog if the source is damaged at that place.
+        Return 0 also if the copy has just begun, or if the source changed during the read: call
+        again until `is_whole`. `high_watermark` is the source's. Raises LogDirectoryFailed if
+        either directory has failed, and CorruptLog if the source is damaged at the copy's end.
         """
         source = self._source
         self._check()
@@ -124,9 +125,10 @@ class Copy:
         return self._append(found, high_watermark)
 
     def catch_up(self, max_bytes: int, high_watermark: int) -> bool:
-        """Copy the rest at once, without a wait; return True if the copy is whole then.
+        """Copy the rest without yielding to other tasks; return True if the copy is then whole.
 
-        It is not if the rest is more than `max_bytes`, or not in memory.
+        Return False if the rest is more than `max_bytes`, or not in the page cache.
+        `high_watermark` is the source's.
         """
         source, left = self._source, max_bytes
         self._check()
@@ -161,7 +163,7 @@ class Copy:
             raise self.failure
 
     async def _begin(self) -> None:
-        """Begin with the batch that holds the source's log start."""
+        """Start the copy at the first offset of the batch that holds the source's log start."""
         source, log = self._source, self.log
         cuts, start = source.cuts, source.log_start_offset
         try:
@@ -185,7 +187,7 @@ class Copy:
         self.has_begun = True
 
     async def _producers_at(self, offset: int) -> ProducerState | None:
-        """Return the source's producers as of `offset`; None if its segments change meanwhile."""
+        """Return the source's producers as of `offset`; None if the oldest segment is replaced."""
         source = self._source
         oldest = list(source.segments[:1])
         replay = ProducerReplay(source.files, source.directory, oldest, self._runtime.wall_ms())
@@ -201,7 +203,10 @@ class Copy:
             return await source.reader.read_cold(offset, max_bytes=max_bytes, up_to=end)
 
     def _append(self, found: LogSlice, high_watermark: int) -> int:
-        """Append what was read at the copy's end, if it is good; return its bytes."""
+        """Append to the copy what was read at its end; return the bytes appended.
+
+        Only the good batches at the front are appended. Raises CorruptLog if the first is damaged.
+        """
         log = self.log
         if not found.data:
             return 0
@@ -223,10 +228,10 @@ class Copy:
         return found.data[: verdict.size]
 
     def _take_aborted(self, source_base: int, offset: int) -> None:
-        """Take over the source's aborted transactions for what was appended from `offset` on.
+        """Copy the source's entries of aborted transactions for what was appended from `offset` on.
 
-        The copy's own differs from it if a transaction began before the oldest snapshot of
-        producers that the source has left.
+        The entries that the copy derives itself differ from the source's if a transaction began
+        before the oldest producer snapshot that the source has left.
         """
         log, source = self.log, self._source.segments.beginning_at(source_base)
         if source is None:
@@ -249,10 +254,11 @@ class Copy:
                     segment.aborted.save()
 
     def _save_producers(self) -> None:
-        """Save what the source knows of producers whose records are deleted, for a recovery.
+        """Save a snapshot of the source's producers, for a recovery of the copy.
 
-        A snapshot cannot state that a marker may still be cut off; then the copy's own, which begin
-        with the producers as of its first batch, have to do.
+        The source may know producers whose records are deleted. A snapshot cannot state that a
+        marker may still be truncated; while there is such a marker none is saved, and a recovery
+        begins with the producers as of the copy's first batch.
         """
         source, log = self._source, self.log
         if source.producers.unsettled is None and log.segments:

@@ -15,7 +15,8 @@ from .segment import Segment
 WINDOW = 1 << 20
 
 Read = Callable[[bytearray, int], Awaitable[int]]
-"""Reads into a buffer from a position of the segment, off the event loop; returns the size."""
+"""Reads into a buffer from a position of the segment, off the event loop; returns the bytes
+read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,11 @@ class Damage:
     """The bytes from `position` up to here are to be replaced."""
     first_offset: int
     next_offset: int
-    """The damaged bytes held the offsets from `first_offset` up to this one."""
+    """The end, exclusive, of the offsets from `first_offset` on that the damaged bytes held."""
     why: str
     segment: Segment | None = field(default=None, compare=False, repr=False)
-    """The segment in which the damage was found. If another segment has taken its place since, the
-    damage is gone."""
+    """The segment in which the damage was found. If another segment has replaced that one since,
+    the damage is gone."""
 
     @property
     def size(self) -> int:
@@ -55,9 +56,10 @@ class Inspection:
     async def windows(
         self, position: int, until: int, offset: int, *, is_exact: bool
     ) -> tuple[int, Verdict]:
-        """Check the batches from `position` on that begin before `until`.
+        """Check the batches that begin from `position` up to, not including, `until`.
 
-        Returns the position where the check ended, and the last verdict, which has no problem if
+        `offset` is where the first batch must begin if `is_exact`, and is in that batch otherwise.
+        Return the position where the check ended, and the last verdict, whose problem is empty if
         all batches are good.
         """
         verdict = Verdict(0, offset, "")

@@ -69,7 +69,7 @@ class LogDirectory:
         """Broker epoch of the last run; None if that run did not stop cleanly."""
         self.logs: dict[TopicPartition, Log] = {}
         self.arriving: dict[TopicPartition, Log] = {}
-        """The copies of logs of other directories that are made here, to take their places."""
+        """Copies of logs of other directories, made here to replace those logs."""
         self.checkpoints = OffsetCheckpoints(files, self.logs, self.arriving)
         # Bound once for all logs, because a bound method for each of a thousand idle logs costs
         # memory.
@@ -78,7 +78,7 @@ class LogDirectory:
         self._on_truncating = self._take_back
         self.compacted = CleanerOffsets(files)
         self._unopened: dict[TopicPartition, None] = {}
-        """Partitions found at start that were neither opened, deleted nor moved aside since."""
+        """The partitions found at start that have not been opened, deleted or moved aside since."""
         self._on_damaged = self._tell_damage
         self.on_damaged: Callable[[TopicPartition, CorruptLog], None] | None = None
         """Called with the partition and the error at each read that meets damaged batches."""
@@ -97,8 +97,8 @@ class LogDirectory:
     ) -> "LogDirectory":
         """Lock the directory, which is made if absent, and check its identity.
 
-        Without a configured `cluster_id` the one on disk counts. Raises ConfigError, which names
-        `key`, if the directory is locked, not writable, or another node's or cluster's.
+        If `cluster_id` is None, the one in the directory is used. Raises ConfigError, which names
+        `key`, if the directory is locked, not writable, or belongs to another node or cluster.
         """
         path = path.rstrip("/") or "/"
         try:
@@ -183,7 +183,7 @@ class LogDirectory:
     async def open_log(
         self, partition: TopicPartition, topic_id: bytes | None, config: TopicConfig
     ) -> Log:
-        """Open a partition's log; recover it unless the last run stopped cleanly."""
+        """Open a partition's log from its files; recover it unless the last run stopped cleanly."""
         opened = await Log.open(
             self._runtime,
             self.path_of(partition),
@@ -213,9 +213,10 @@ class LogDirectory:
         return added
 
     def begin_copy(self, partition: TopicPartition, source: Log, mark: str) -> Copy:
-        """Begin to copy the partition's log, which is in another directory, to this one.
+        """Prepare a copy, in this directory, of a partition's log that is in another directory.
 
-        `mark` is part of the directory's name. What has the partition's name here is quarantined.
+        `mark` becomes part of the name of the copy's directory. If this directory holds files under
+        the partition's own name, they are quarantined.
         """
         if self.files.exists(self.path_of(partition)):
             self.quarantine(partition)
@@ -229,12 +230,12 @@ class LogDirectory:
         return Copy(self._runtime, source, new)
 
     def adopt(self, partition: TopicPartition, arrived: Log) -> None:
-        """Own a log whose files have their final name here since a moment ago."""
+        """Register a log whose files were just renamed to their final name in this directory."""
         self.arriving.pop(partition, None)
         self._add(partition, arrived)
 
     def release(self, partition: TopicPartition) -> Log | None:
-        """Own the partition's log no more; return it, if it is open."""
+        """Unregister a partition's log, and return the log if it is open; it is not closed."""
         self._unopened.pop(partition, None)
         self.checkpoints.forget(partition)
         self.compacted.forget(partition)
@@ -253,7 +254,10 @@ class LogDirectory:
             self.files.remove_tree(path)
 
     def quarantine(self, partition: TopicPartition) -> str | None:
-        """Move an unknown partition aside and return its new path; None if it has no files."""
+        """Rename the partition's directory to `...-stray`, and return the new path.
+
+        Return None if the partition has no files. Its log is closed if it was open.
+        """
         return self._move_away(partition, STRAY)
 
     def _tell_damage(self, log_directory: str, error: CorruptLog) -> None:
@@ -279,7 +283,7 @@ class LogDirectory:
         await self.checkpoints.write(high_watermarks)
 
     def _take_back(self, owner: Log, offset: int) -> None:
-        """Lower what the checkpoints vouch for of a log that is about to be cut."""
+        """Lower the log's checkpoints to `offset`, before the log is truncated to it."""
         partition = _partition_at(owner.directory)
         self.compacted.cut(partition, offset)
         self.checkpoints.cut(partition, offset)
@@ -303,7 +307,12 @@ class LogDirectory:
         *,
         broker_epoch: int = -1,
     ) -> None:
-        """Flush and close all logs, write checkpoints, and mark the shutdown as clean."""
+        """Flush and close all logs, write checkpoints, and mark the shutdown as clean.
+
+        The mark is left out if not all logs were opened. If the directory has failed, only release
+        it. `high_watermarks` is None to keep those of the last checkpoint. Raises
+        LogDirectoryFailed.
+        """
         try:
             if self.failure is None:
                 for one in list(self.logs.values()):
@@ -326,7 +335,7 @@ class LogDirectory:
 
 
 def _partition_at(path: str) -> TopicPartition:
-    """Return the partition whose log, or a copy of it, is in the directory of this path."""
+    """Return the partition whose log, or whose log's copy, is in the directory at `path`."""
     name = path.rpartition("/")[2]
     copied = in_move(name)
     found = partition_in(name) if copied is None else copied.partition

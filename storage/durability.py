@@ -1,8 +1,8 @@
-"""The offset up to which one log is on stable storage, and whether its truncations are too.
+"""The offset up to which one log is on stable storage, and whether its truncations are stable too.
 
 Recovery does not trust what was not flushed: see recovery.py. A truncation lowers the flushed
-offset to the start of the segment that was cut, and a flush under way at that time does not raise
-it again.
+offset to the base offset of the segment that was cut, or further. A flush that runs during a
+truncation does not raise the offset again.
 """
 
 from collections.abc import Awaitable, Callable
@@ -41,26 +41,28 @@ class Durability:
         """True if a cut may not be stable: the next append then begins a new segment and does not
         write over the place that was cut (docs/decisions/0021)."""
         self.before_next: Callable[[], Awaitable[None]] | None = None
-        """Awaited by the next flush, before it calls anything stable; None for most logs."""
+        """Awaited by the next flush before that flush counts anything as stable; None for most
+        logs."""
         self.is_abandoned = False
-        """True if the directory no longer belongs to this log, so that nothing of it is flushed."""
+        """True if the directory no longer belongs to this log, so that flushes do nothing."""
 
     @property
     def may_be_uncut(self) -> bool:
-        """True if a loss of power could bring cut records back, in the place of newer ones."""
+        """True if a loss of power could bring truncated records back in place of newer ones."""
         return self._log.cuts != self._stable_cuts
 
     def held(self) -> AbstractAsyncContextManager[None]:
-        """Let no flush run within the block, and wait for the one that runs.
+        """Wait for the flush that runs, and let no other begin within the block.
 
-        Flushes that are asked for meanwhile wait for its end, and so do their producers.
+        Flushes that are requested within the block run after it, and producers that wait for them
+        wait too.
         """
         if self._flush is None:
             self._flush = SharedFlush(self._make_stable)
         return self._flush.held()
 
     def take_over(self, copy: "Durability") -> None:
-        """Go on with what is stable of a copy, whose files are this log's from now on."""
+        """Adopt the flush state of a copy, whose files are this log's from now on."""
         self.flushed_offset = copy.flushed_offset
         self.rolls_next = copy.rolls_next
         self._stable_cuts = -1 if copy.may_be_uncut else self._log.cuts

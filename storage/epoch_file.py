@@ -1,7 +1,7 @@
 """The leader-epoch file of one log, and whether it is up to date and on stable storage.
 
 An entry is written before the first batch of its epoch, and synced by the next flush of the log.
-Recovery rebuilds entries that a crash takes away from batch headers.
+Recovery rebuilds entries lost in a crash from the batch headers.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class EpochFile:
     def __init__(
         self, files: Files, segments: Segments, epochs: LeaderEpochs, *, is_written: bool
     ) -> None:
-        """Keep `epochs` in the log's file.
+        """Manage the file of `epochs` in the log's directory.
 
         `is_written` is True if the file on disk holds exactly `epochs`.
         """
@@ -28,15 +28,14 @@ class EpochFile:
         self._segments = segments
         self.epochs = epochs
         self.is_written = self._is_synced = is_written
-        """True if the file holds all the epochs in memory, even if it is not on stable storage
-        yet."""
+        """True if the file holds all the epochs in memory, on stable storage or not."""
 
     @property
     def _path(self) -> str:
         return f"{self._segments.directory}/{LEADER_EPOCHS}"
 
     def become(self, other: LeaderEpochs) -> None:
-        """Have the epochs of another log, of which this one is a copy."""
+        """Replace the epochs by those of another log, which this log is a copy of."""
         if list(self.epochs) != list(other):
             self.epochs.clear()
             for epoch, start in other:
@@ -44,12 +43,12 @@ class EpochFile:
             self.is_written = False
 
     def take_over(self, files: Files) -> None:
-        """Go on in another directory, that of the segments, where the file is to be written."""
+        """Use the file in the segments' new directory, where it has not been written yet."""
         self._files = files
         self.is_written = False
 
     def changed(self, has_changed: bool = True) -> None:
-        """Note that the epochs in memory have changed, if `has_changed`."""
+        """Note that the epochs in memory have changed; do nothing if `has_changed` is False."""
         if has_changed:
             self.is_written = False
 

@@ -62,7 +62,7 @@ class Evictable(Protocol):
     """An object that holds an open file and can open it again."""
 
     was_used: bool
-    """Set by the owner at each use, and cleared by `Files` when it looks for a file to close."""
+    """Set by the owner at each use. `Files` clears it while it searches for a file to close."""
 
     def evict(self) -> None:
         """Close the file."""
@@ -100,7 +100,7 @@ class Files:
         """The error that failed the directory, for good: every further use of the directory raises
         it."""
         self.on_failed: Callable[[LogDirectoryFailed], None] | None = None
-        """Called once, when the directory fails."""
+        """Called once, with the error, when the directory fails."""
         self.flush_times: FlushTimes | None = None
         """The durations of flushes of the directory's logs; None if nobody measures them."""
         self.guard = _Guard(self)
@@ -122,7 +122,7 @@ class Files:
     def open_for(self, owner: Evictable, path: str, *, create: bool = False) -> File:
         """Open `path` for reading and writing on behalf of `owner`.
 
-        The owner's `evict` is called if its file must be closed later for others.
+        Too many open files make `Files` call the `evict` of some owner, which then closes its file.
         """
         while len(self._open) >= self._max_open:
             self._evict_one()
@@ -251,13 +251,13 @@ class Files:
             return bytes(self.read_some(file, max(size - entry, 0), entry))
 
     def replace_small(self, path: str, data: bytes) -> None:
-        """Replace a file atomically. The new one is not on stable storage on return."""
+        """Replace a file atomically. The new file may not be on stable storage on return."""
         with self.guard:
             self._write_new(path + TEMPORARY, data).close()
             self.fs.rename(path + TEMPORARY, path)
 
     async def replace_durably(self, path: str, data: bytes) -> None:
-        """Replace a file atomically. The new one is on stable storage on return."""
+        """Replace a file atomically. The new file is on stable storage on return."""
         await self.prepare(path, data)
         await self.put_in_place(path)
 
@@ -273,7 +273,7 @@ class Files:
             await self.fs.fsync_dir(path.rpartition("/")[0])
 
     def replace_now(self, path: str, data: bytes) -> None:
-        """Do `replace_durably` at once, on the event loop, which waits for the disk."""
+        """Replace a file durably, synchronously: the event loop waits for the disk."""
         with self.guard:
             with closing(self._write_new(f"{path}.now{TEMPORARY}", data)) as file:
                 file.fdatasync_wait()
@@ -292,7 +292,7 @@ class Files:
         return file
 
     def space(self) -> tuple[int, int]:
-        """Return two numbers of bytes: the file system's size, and the bytes that fit into it."""
+        """Return the size of the file system and its free space, both in bytes."""
         with self.guard:
             return self.fs.space(self.root)
 
@@ -304,7 +304,7 @@ class Files:
             return self.fs.exists(path)
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; none if it does not exist."""
+        """Return the names in a directory, sorted; an empty list if there is no such directory."""
         with self.guard:
             return self.fs.listdir(path) if self.fs.exists(path) else []
 
@@ -327,15 +327,15 @@ class Files:
                 return
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory and all in it, if it is there."""
+        """Remove a directory and everything in it, if it exists."""
         with self.guard:
             if self.fs.exists(path):
                 self.fs.remove_tree(path)
 
     async def fsync_directory(self, path: str) -> None:
-        """Bring names made and removed in a directory to stable storage.
+        """Bring the names that were made and removed in a directory to stable storage.
 
-        A directory that is gone is no error.
+        A directory that does not exist is no error.
         """
         with self.guard:
             try:

@@ -1,8 +1,8 @@
-"""One flush of a log at a time; callers that ask while a flush is under way share the next one.
+"""One flush of a log at a time; callers that ask while a flush is running share the next one.
 
-If two flushes ran at once, one could hide an error from the other, because the kernel reports a
-failed write-back only once. A flush is never given up half-way: it goes on if its caller is
-cancelled, and a failure is recorded even if nobody waits for it any more.
+If two flushes ran together, one could hide an error from the other, because the kernel reports a
+failed write-back only once. A flush always runs to its end, even if its caller is cancelled, and a
+failure is recorded even if no caller waits for it any more.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class SharedFlush:
         self._next: asyncio.Future[None] | None = None
 
     async def run(self) -> None:
-        """Run `work`, or join a run that has not begun; return or raise as the run does."""
+        """Run `work`, or join the run that waits to begin; return or raise as that run does."""
         turn = self._next
         if turn is None:
             turn = self._next = asyncio.ensure_future(self._turn())
@@ -42,7 +42,7 @@ class SharedFlush:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Wait for the run under way, and let no other begin within the block."""
+        """Wait for the run in progress, and let no other begin within the block."""
         while self._now is not None:
             await asyncio.wait((self._now,))
         self._now = released = asyncio.get_running_loop().create_future()
@@ -98,7 +98,7 @@ class FlushesDue:
         self._is_running = False
 
     def add(self, owner: "Log") -> None:
-        """Add a log, and start flushing if that is not under way."""
+        """Add a log, and start the background flushing if it is not running."""
         self._logs[owner] = None
         if not self._is_running:
             self._is_running = True

@@ -1,4 +1,4 @@
-"""Reads batch headers to describe a log: without checking them, and without reading records."""
+"""Reads batch headers without checking the batches and without reading their records."""
 
 from ..protocol.records.record_batch import HEADER_SIZE, BatchHeader, TimestampType
 from ..runtime.errors import CorruptLog
@@ -8,9 +8,9 @@ from .segment_indexes import CorruptIndex
 
 
 def header_in_memory(reader: LogReader, offset: int) -> BatchHeader | None:
-    """Read the header of the batch that holds `offset`, an offset below the log's end.
+    """Read the header of the batch that holds `offset`, which must be below the log end offset.
 
-    Return None if the log has no such batch any more, or if reading it would wait for the disk.
+    Return None if the log has no such batch any more, or if the read would wait for the disk.
     Raises LogDirectoryFailed.
     """
     if offset < reader.log_start_offset:
@@ -28,10 +28,10 @@ def header_in_memory(reader: LogReader, offset: int) -> BatchHeader | None:
 
 
 def first_timestamp(header: BatchHeader) -> int:
-    """Return the timestamp of a batch's first record, in ms, as far as its header states it.
+    """Return the timestamp of a batch's first record, in ms, if the header still has it.
 
-    It is the batch's greatest timestamp under LogAppendTime, and if compaction has replaced the
-    base timestamp by a delete horizon.
+    Return the batch's greatest timestamp instead under LogAppendTime, and if compaction has
+    replaced the base timestamp by a delete horizon.
     """
     is_replaced = header.has_delete_horizon
     if is_replaced or header.timestamp_type is TimestampType.LOG_APPEND_TIME:

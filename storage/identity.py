@@ -1,8 +1,8 @@
 """The identity of a data directory: meta.properties is read and checked, or made if missing.
 
 A directory without a readable identity gets a new one, as a disk that was emptied does. Its
-checkpoints and the marker of a clean shutdown are removed, so that only the logs are relied on;
-their topic ids show whether they belong to the cluster.
+checkpoints and the marker of a clean shutdown are removed, so that only the logs are trusted. The
+topic ids of the logs show whether they belong to the cluster.
 """
 
 import logging
@@ -25,9 +25,10 @@ log = logging.getLogger(__name__)
 
 
 async def identify(runtime: Runtime, files: Files, path: str, node_id: int) -> MetaProperties:
-    """Return the identity of a locked directory, which is made anew if it cannot be read.
+    """Read the identity of a locked directory; make a new one if it cannot be read.
 
-    Raises ConfigError if it has another version, because the directory's format is unknown then.
+    Raises ConfigError if meta.properties has another version, because the directory's format is
+    unknown then.
     """
     file = f"{path}/{META_PROPERTIES}"
     data = files.read_small(file)
@@ -55,9 +56,9 @@ async def identify(runtime: Runtime, files: Files, path: str, node_id: int) -> M
 async def belong(
     files: Files, path: str, meta: MetaProperties, cluster_id: str, key: str
 ) -> MetaProperties:
-    """Record on disk that the directory belongs to a cluster.
+    """Record in meta.properties that the directory belongs to a cluster; return the new contents.
 
-    Raise ConfigError if it is another's.
+    Raise ConfigError, which names `key`, if the directory belongs to another cluster.
     """
     if meta.cluster_id is not None:
         if meta.cluster_id != cluster_id:

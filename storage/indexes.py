@@ -35,15 +35,15 @@ class OffsetIndex:
         return len(self.offsets)
 
     def append(self, last_offset: int, position: int) -> None:
-        """Add the batch at `position`, which ends at `last_offset`; both must have grown."""
+        """Add the batch at `position`, whose last offset is `last_offset`; both must have grown."""
         self.offsets.append(last_offset - self.base_offset)
         self.positions.append(position)
 
     def entry_before(self, offset: int) -> tuple[int, int] | None:
-        """Find the last indexed batch that ends by `offset`, as (last offset, position).
+        """Find the last indexed batch that ends at or before `offset`, as (last offset, position).
 
-        A walk forward from its position meets the batch that holds `offset`. Return None if there
-        is no such entry; the walk then starts at the segment's start.
+        A walk forward from that position meets the batch that holds `offset`. Return None if there
+        is no such batch; the walk then starts at the segment's start.
         """
         at = bisect_right(self.offsets, max(offset - self.base_offset, 0))
         if not at:
@@ -51,14 +51,17 @@ class OffsetIndex:
         return self.base_offset + self.offsets[at - 1], self.positions[at - 1]
 
     def position_after(self, offset: int, size: int) -> int:
-        """Return the end of a batch, at or after the end of every batch below `offset`."""
+        """Return a position at or after the end of all batches below `offset`.
+
+        An indexed batch begins there, or the position is `size`, the segment's end.
+        """
         at = bisect_left(self.offsets, max(offset - self.base_offset, 0))
         return self.positions[at] if at < len(self.positions) else size
 
     def entry_before_position(self, position: int) -> tuple[int, int] | None:
-        """Find the last indexed batch that begins by `position`, as (last offset, position).
+        """Find the last indexed batch at or before `position`, as (last offset, position).
 
-        Return None if there is no such entry.
+        Return None if there is no such batch.
         """
         at = bisect_right(self.positions, position)
         if not at:
@@ -97,7 +100,10 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """Maps the greatest timestamp so far to its batch; from entry to entry both grow strictly."""
+    """Maps timestamps to offsets: an entry is the greatest timestamp so far and its batch.
+
+    From entry to entry timestamps and offsets both grow strictly.
+    """
 
     __slots__ = ("base_offset", "offsets", "timestamps")
 
@@ -124,7 +130,7 @@ class TimeIndex:
         return self.timestamps[-1], self.base_offset + self.offsets[-1]
 
     def entry_before(self, timestamp: int) -> tuple[int, int] | None:
-        """Return the newest entry not above `timestamp`, as (timestamp, offset), or None.
+        """Return the newest entry at or below `timestamp`, as (timestamp, offset), or None.
 
         Records in batches before the one that ends at that offset have smaller timestamps.
         """
@@ -134,7 +140,7 @@ class TimeIndex:
         return self.timestamps[at - 1], self.base_offset + self.offsets[at - 1]
 
     def truncate_to(self, offset: int) -> None:
-        """Forget entries at or after `offset`."""
+        """Forget the entries whose offset is `offset` or later."""
         count = bisect_left(self.offsets, max(offset - self.base_offset, 0))
         del self.timestamps[count:], self.offsets[count:]
 
@@ -149,9 +155,9 @@ class TimeIndex:
 
     @classmethod
     def decode(cls, data: bytes, base_offset: int, next_offset: int | None) -> "TimeIndex | None":
-        """Read a `.timeindex` file of a segment that ends before `next_offset`, if that is known.
+        """Read a `.timeindex` file; return None if it does not fit the segment.
 
-        Return None if it does not fit the segment.
+        The segment ends before `next_offset`, or at an unknown offset if `next_offset` is None.
         """
         if len(data) % TIME_ENTRY:
             return None

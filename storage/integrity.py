@@ -21,7 +21,7 @@ _CRC_STARTS_AT = 21
 
 
 class Rules(NamedTuple):
-    """The facts about a log that its batches must agree with."""
+    """The facts about a log with which its batches must be consistent."""
 
     epochs: LeaderEpochs
     has_gaps: bool = False
@@ -85,7 +85,7 @@ def judge(
 
 
 def size_of_first(data: Buffer) -> int:
-    """Return the size stated by the first batch's header, or 0 if there is no such header."""
+    """Return the size in bytes stated by the first batch's header; 0 if it is incomplete."""
     if len(data) < HEADER_SIZE:
         return 0
     _, length, _, magic, _, _, _ = _HEAD.unpack_from(data)

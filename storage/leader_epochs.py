@@ -45,8 +45,8 @@ class LeaderEpochs:
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Record that `epoch` begins at `start_offset`; return True if that changed anything.
 
-        Entries of an equal or later epoch, and those that start at or after it, contradict it and
-        are removed. The newest epoch keeps an earlier start.
+        Entries of an equal or later epoch, and entries that start at or after `start_offset`,
+        contradict the new entry and are removed. The newest epoch keeps an earlier start.
         """
         if epoch < 0:
             return False
@@ -59,10 +59,10 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> OffsetAndEpoch | None:
-        """Return the largest known epoch not above `epoch`, and its end offset; None if unknown.
+        """Return the largest known epoch not above `epoch`, and its end offset.
 
-        An epoch older than all known ones ended where the first known one began. Nothing is known
-        of an epoch above the newest.
+        An epoch older than all known ones ended where the first known one began. Return None if no
+        epoch is known, if `epoch` is negative, or if it is above the newest.
         """
         if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:
             return None
@@ -73,7 +73,7 @@ class LeaderEpochs:
         return OffsetAndEpoch(self._starts[higher], known)
 
     def epoch_for(self, offset: int) -> int:
-        """Return the epoch in which the record at `offset` was written, or -1."""
+        """Return the epoch of the record at `offset`; -1 if no known epoch begins by then."""
         at = bisect_right(self._starts, offset)
         return self._epochs[at - 1] if at else NO_EPOCH
 

@@ -1,9 +1,9 @@
 """The log of one partition: append, roll, truncate, flush; where it begins and ends.
 
-One event loop owns a log; only its async methods wait. A log is given batches that are checked and
-carry their offsets; it knows nothing of roles, high watermarks or clients. Its directory is made
-with the first file, as a rule at the first append. Segment files are opened when needed, and
-`Files` may close them again. Code that only reads is given the log's `reader`; its `durability`
+One event loop owns a log; only its async methods wait. Batches passed to a log are already checked
+and carry their offsets. A log knows nothing of roles, high watermarks or clients. Its directory is
+made with the first file, as a rule at the first append. Segment files are opened when needed, and
+`Files` may close them again. Code that only reads uses the log's `reader`. The log's `durability`
 knows how much of the log is on stable storage.
 
 Files are written in this order: partition.metadata, then the leader-epoch entry, then an epoch's
@@ -41,7 +41,7 @@ __all__ = ["Batch", "Cold", "Log", "LogSlice", "OffsetOutOfRange", "TimestampOff
 
 
 class Log:
-    """The batches of one partition replica. A log that is known to be new needs no `open`."""
+    """The batches of one partition replica. A new log needs no `open`."""
 
     __slots__ = (
         "_limits",
@@ -72,7 +72,7 @@ class Log:
         *,
         found: Opened | None = None,
     ) -> None:
-        """Make a log of `found`, read from `directory`; without it the log is new and empty."""
+        """Make a log of `found`, as read from `directory`; a new and empty one if None."""
         found = found or Opened(0, 0, 0)
         self._runtime = runtime
         self.files = files
@@ -86,15 +86,16 @@ class Log:
         )
         self.producers = found.producers
         self.cuts = int(found.may_be_uncut)
-        """A counter that changes with every cut, so that work under way can notice a cut."""
+        """A number that changes with every truncation, so that a task can notice one after an
+        await."""
         self.durability = Durability(self, self.epoch_file, found.recovery_point)
         self.reader = LogReader(self, runtime)
         self.on_flush_due: Callable[[Log], None] | None = None
-        """Called when a segment is complete or flush.messages is reached, to flush soon."""
+        """Called when a segment is complete or flush.messages is reached, to request a flush."""
         self.on_truncating: Callable[[Log, int], None] | None = None
-        """Called before everything from an offset on is cut."""
+        """Called with the log and an offset before everything from that offset on is removed."""
         self.copy: Copy | None = None
-        """The copy that is made of this log in another directory; None while none is."""
+        """The copy of this log that is being made in another directory, or None."""
         self.reconfigure(config)
 
     @classmethod
@@ -149,7 +150,10 @@ class Log:
         return self.leader_epochs.latest_epoch
 
     def end_offset_for(self, epoch: int) -> OffsetAndEpoch | None:
-        """Return the newest epoch that is at most `epoch`, and its end offset; None if unknown."""
+        """Return the newest known epoch that is at most `epoch`, and its end offset.
+
+        Return None if `epoch` is negative or above the newest, or if no epoch is known.
+        """
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     @property
@@ -158,7 +162,7 @@ class Log:
         return not self.durability.is_abandoned and self.files.failure is None
 
     def reconfigure(self, config: TopicConfig) -> None:
-        """Obey another configuration from now on."""
+        """Replace the log's configuration."""
         self.config = config
         self._limits = limits_of(config)
         self.segments.obey(config)
@@ -169,9 +173,9 @@ class Log:
         """Append batches that carry their offsets and epochs, in order, in one write per segment.
 
         The headers must describe the buffers: code that stamps a buffer sets its header too.
-        `are_observed` is True if `producers` recorded the batches, except markers, when they were
-        staged. Return the bytes of the batches. If LogDirectoryFailed is raised, the segment that
-        was being written has none of the batches.
+        `are_observed` is True if `producers` already recorded the batches, except markers, when the
+        batches were staged. Return the size of the batches in bytes. If LogDirectoryFailed is
+        raised, the segment that was being written has none of the batches.
         """
         if not batches:
             return 0
@@ -208,7 +212,7 @@ class Log:
             segment = self._roll(_base_for(batches[start][0], segment.next_offset))
 
     def append_run(self, headers: Sequence[BatchHeader], data: Buffer) -> None:
-        """Append batches that lie one after the other in `data`, as a follower receives them."""
+        """Append batches that follow each other in `data`, as a follower receives them."""
         batches, has_gaps = _split(headers, data, self.log_end_offset)
         if has_gaps:
             self.segments.note_gaps()
@@ -266,7 +270,7 @@ class Log:
         self.epoch_file.changed(self.leader_epochs.truncate_from_end(max(offset, 0)))
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Remove everything, so that the log begins and ends at `offset`."""
+        """Remove all batches and epochs; the log then begins and ends at `offset`."""
         if self.on_truncating is not None:
             self.on_truncating(self, offset)
         if self.copy is not None:
@@ -292,7 +296,10 @@ class Log:
     # Durability.
 
     async def flush(self) -> None:
-        """Bring all that was appended before the call to stable storage."""
+        """Bring everything that was appended before the call to stable storage.
+
+        Raises LogDirectoryFailed.
+        """
         await self.durability.flush()
 
     async def close(self) -> None:
@@ -307,7 +314,7 @@ class Log:
         self.segments.close()
 
     def abandon(self) -> None:
-        """Close the files and save nothing, because the directory is moved, removed or lost."""
+        """Close the files without saving anything: the directory is moved, removed or failed."""
         self.cuts += 1
         self.durability.is_abandoned = True
         self.segments.abandon()
@@ -315,9 +322,9 @@ class Log:
     # Retention.
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
-        """Delete the segments that time, size or the log start allow, and return their number.
+        """Delete the segments that time, size or the log start allow; return their number.
 
-        `now_ms` is wall time. Nothing at or above the high watermark is deleted.
+        `now_ms` is wall time. A segment that reaches the high watermark is not deleted.
         """
         count = deletable(self, now_ms, high_watermark)
         if not count:
@@ -331,10 +338,10 @@ class Log:
         return count
 
     def advance_log_start(self, offset: int) -> None:
-        """Raise the log start offset: nothing before `offset` can be read any more.
+        """Raise the log start offset to `offset`: records before it can no longer be read.
 
         Retention later deletes the segments below it. The caller makes sure that `offset` is not
-        above the high watermark. Raises OffsetOutOfRange if it is above the log's end.
+        above the high watermark. Raises OffsetOutOfRange if `offset` is above the log end offset.
         """
         if offset > self.log_end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
@@ -345,15 +352,18 @@ class Log:
 def _base_for(header: BatchHeader, end: int) -> int:
     """Return the base offset of the new segment that begins with this batch.
 
-    This is the end of the log even if the batch begins later, because recovery takes offsets that
-    are missing between segments for lost. Only if the gap is too wide for relative offsets, it is
-    the batch's own base offset.
+    This is the log end offset even if the batch begins later, because recovery takes a gap between
+    segments for lost records. It is the batch's own base offset only if the gap is too wide for
+    relative offsets.
     """
     return end if header.last_offset - end <= MAX_RELATIVE else header.base_offset
 
 
 def _split(headers: Sequence[BatchHeader], data: Buffer, due: int) -> tuple[list[Batch], bool]:
-    """Return the batches in `data`, and whether offsets are missing before or between them."""
+    """Return the batches in `data`, and True if offsets are missing before or between them.
+
+    `due` is the offset at which the first batch should begin.
+    """
     view, at, has_gaps = memoryview(data), 0, False
     batches: list[Batch] = []
     for header in headers:

@@ -42,7 +42,7 @@ class OffsetOutOfRange(StorageError):
 
 
 class LogReader:
-    """Reads one log, checks what it reads, and repairs damaged batches with a peer's bytes."""
+    """Reads one log, checks what it reads, and overwrites damaged batches with a peer's."""
 
     __slots__ = ("_log", "_runtime", "on_damaged", "segments")
 
@@ -51,7 +51,8 @@ class LogReader:
         self._runtime = runtime
         self.segments = log.segments
         self.on_damaged: Callable[[str, CorruptLog], None] | None = None
-        """Called with the log's directory and the error at each read that meets damaged batches."""
+        """Called with the log's directory and the error when a read or an inspection finds
+        damage."""
 
     @property
     def _files(self) -> Files:
@@ -67,10 +68,10 @@ class LogReader:
     ) -> LogSlice:
         """Read whole batches below `up_to`, beginning with the batch that holds `offset`.
 
-        The first batch is returned even if it is larger than `max_bytes`, unless not
-        `at_least_one`. A read ends at the end of its segment, and before a damaged batch. Raises
-        OffsetOutOfRange, CorruptLog if the first batch is damaged, and Cold if the read would wait
-        for the disk: the caller then awaits `read_cold`.
+        The first batch may be larger than `max_bytes`, unless `at_least_one` is False. A read ends
+        at the end of its segment, and before a damaged batch. Raises OffsetOutOfRange, CorruptLog
+        if the first batch is damaged, and Cold if the read would wait for the disk: the caller then
+        awaits `read_cold`.
         """
         segment = self._segment_of(offset)
         if segment is None or offset >= up_to:
@@ -97,7 +98,8 @@ class LogReader:
     ) -> LogSlice:
         """Read as `read` does, but wait for the disk without blocking the event loop.
 
-        The caller must check roles and epochs again, because they may have changed meanwhile.
+        The caller must then check roles and epochs again, because they may have changed during the
+        wait.
         """
         while True:
             segment = self._segment_of(offset)
@@ -125,9 +127,9 @@ class LogReader:
                 raise self.damaged(error) from None
 
     def _judged(self, segment: Segment, found: LogSlice, wanted: Wanted) -> LogSlice:
-        """Return the good batches at the front of what was found.
+        """Return the good batches at the front of `found`; raise CorruptLog if there are none.
 
-        Raise CorruptLog if there are none.
+        If `found` is empty, see `_judged_empty`.
         """
         data = found.data
         if not data and wanted.at_least_one:
@@ -146,14 +148,17 @@ class LogReader:
         return LogSlice(data[: verdict.size], found.segment_base, found.position)
 
     def _behind_gap(self, segment: Segment, found: LogSlice) -> int | None:
-        """Return the next segment's base if `found` ends this segment before a gap, else None."""
+        """Return the next segment's base offset if `found` is at the end of this one.
+
+        Return None if the log has no gaps, or if `found` is elsewhere.
+        """
         if found.position < segment.size or segment is self.segments[-1]:
             return None
         is_gap = self.segments.has_gaps
         return self.segments.after(segment).base_offset if is_gap else None
 
     def _judged_empty(self, segment: Segment, found: LogSlice, wanted: Wanted) -> LogSlice:
-        """Return an empty read if it is right, because the batch at the offset reaches `up_to`.
+        """Return an empty read if the batch at the offset reaches `up_to`.
 
         Otherwise a damaged header hides records, and CorruptLog is raised. Raises Cold if the check
         would have to wait for the disk.
@@ -178,11 +183,11 @@ class LogReader:
 
     @property
     def rules(self) -> Rules:
-        """The facts about the log that its batches must agree with."""
+        """The facts about the log with which its batches must be consistent."""
         return Rules(self._log.leader_epochs, self.segments.has_gaps)
 
     def damaged(self, error: CorruptLog) -> CorruptLog:
-        """Report damage that a read has met to `on_damaged`; return the error to be raised."""
+        """Report to `on_damaged` the damage that a read has found; return `error` to be raised."""
         if self.on_damaged is not None:
             self.on_damaged(self.segments.directory, error)
         return error
@@ -190,7 +195,7 @@ class LogReader:
     async def damage_at(self, error: CorruptLog) -> Damage | None:
         """Find the exact bounds of the damage that an error reports.
 
-        Return None if nothing is damaged at that place, or no longer.
+        Return None if the bytes there are good now, or if the segment is gone.
         """
         base = offset_in(error.path.rpartition("/")[2], LOG)
         segment = self.segments.beginning_at(base) if base is not None else None

@@ -1,8 +1,8 @@
-"""Finds records by timestamp: by the time index, then batch headers, then one batch's records.
+"""Finds records by timestamp: with the time index, batch headers, and one batch's records.
 
-Only here does storage decompress a batch for a reader, and only a batch that may hold the answer.
-No record object is built. A batch that would expand too far to be decompressed on the event loop is
-passed to a worker process.
+For readers storage decompresses a batch only here, and only a batch that may hold the answer. No
+record object is built. A batch that would expand to too many bytes for the event loop is
+decompressed in a worker process.
 """
 
 from struct import error as StructError
@@ -29,7 +29,7 @@ OPENED_AT_ONCE: Final = 2 << 20
 
 
 class TimestampOffset(NamedTuple):
-    """A record's timestamp, offset, and the leader epoch it was written in."""
+    """The timestamp (ms), the offset and the leader epoch of a record."""
 
     timestamp: int
     offset: int
@@ -94,7 +94,7 @@ async def _find(
 async def _start_for(
     reader: "LogReader", files: Files, segment: Segment, timestamp: int
 ) -> int | None:
-    """Return a position before which no record has this timestamp or a later one.
+    """Return a position before which no record has a timestamp of `timestamp` or later.
 
     Return None if the segment was removed.
     """
@@ -120,7 +120,10 @@ async def _start_for(
 async def _in_batch(
     runtime: Runtime, batch: memoryview, timestamp: int, start: int
 ) -> tuple[int, int] | None:
-    """Return timestamp and offset of the batch's first record at or after both bounds, or None."""
+    """Find the batch's first record from offset `start` on whose timestamp is at least `timestamp`.
+
+    Return its timestamp and offset, or None.
+    """
     try:
         return find(batch, timestamp, start, OPENED_AT_ONCE)
     except ExpandsTooFar:

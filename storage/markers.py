@@ -28,8 +28,8 @@ class TransactionMarker:
     """
     is_commit: bool
     transaction_version: int = 0
-    """With version 2 the epoch is raised for each marker, so that a marker of an equal epoch is
-    late (KIP-1228)."""
+    """The version of the transaction protocol. From 2 on each marker has a new epoch, so that a
+    marker of an equal epoch is late (KIP-1228)."""
 
 
 def encode_marker(marker: TransactionMarker, timestamp_ms: int) -> bytearray:
@@ -40,9 +40,9 @@ def encode_marker(marker: TransactionMarker, timestamp_ms: int) -> bytearray:
 
 
 def read_marker(header: BatchHeader, batch: Buffer) -> TransactionMarker | None:
-    """Return the marker in a control batch; None for another kind of control record.
+    """Return the marker in a control batch.
 
-    Also None for a batch whose record was removed by compaction.
+    Return None for another kind of control record, or if compaction has removed the record.
     """
     if header.producer_id < 0:
         return None

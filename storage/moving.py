@@ -6,9 +6,10 @@
     t-0.<mark>-moved        t-0                     the old log is removed
     t-0                     t-0                     the one that reaches further is used
 
-The last is left by a loss of power that undoes the first of two changes of names only. Nothing that
-was written since is called stable before both names are, so neither of the two lacks anything that
-was. The old log is removed only after the new name is stable. After a restart no move goes on.
+The last state is left by a loss of power that undoes the first of the two renames only. Nothing
+written after the renames counts as stable before both names are stable, so both logs hold all that
+was stable. The old log is removed only after the new name is stable. A move is never resumed after
+a restart.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class Move:
-    """One log on its way from one data directory to another."""
+    """The move of one log from one data directory to another."""
 
     def __init__(
         self,
@@ -40,27 +41,27 @@ class Move:
     ) -> None:
         """Begin the copy. Raises LogDirectoryFailed.
 
-        The partition's log is open in `source`, and its name has room for a move (`has_room`).
+        The partition's log must be open in `source`, and `has_room(partition)` must be True.
         """
         self.partition = partition
         self.source = source
         self.target = target
         self._mark = new_mark(runtime.rng.randbytes)
         self.log: Log = source.logs[partition]
-        """The partition's log, which is the same object before and after."""
+        """The partition's log, which stays the same object when its files are swapped."""
         self.copy = target.begin_copy(partition, self.log, self._mark)
         self._copied_to = self.copy.log.directory
         self._moved_to: str | None = None
-        """The path of the old log once it has lost its place."""
+        """The path of the old log's directory after `swap`; None before."""
 
     def held(self) -> AbstractAsyncContextManager[None]:
-        """Let no flush of the log run within the block: what it calls stable does not grow."""
+        """Let no flush of the log run within the block: its flushed offset does not grow."""
         return self.log.durability.held()
 
     async def make_ready(self, high_watermark: int) -> None:
-        """Bring the copy to stable storage, and what the checkpoints say of the log.
+        """Bring the copy and its entries in the target's checkpoints to stable storage.
 
-        The target's checkpoints know the log before the source's forget it.
+        Only later does the source's checkpoint forget the log.
         """
         await self.copy.flush()
         if self.log.copy is not self.copy:
@@ -73,10 +74,10 @@ class Move:
             await self.target.compacted.note(self.partition, compacted_to)
 
     def swap(self) -> None:
-        """Let the copy, which is whole and stable, take the place of the log, in one step.
+        """Make the copy's files those of the log, in one step; the copy must be whole and stable.
 
-        No flush of the log may be under way. If LogDirectoryFailed is raised, the source is as it
-        was, unless it is the source that has failed.
+        No flush of the log may be running. If LogDirectoryFailed is raised, the log still uses its
+        old files, unless its own directory has failed.
         """
         assert self.copy.is_whole, self.copy
         assert self.copy.is_stable, self.copy
@@ -101,16 +102,16 @@ class Move:
         target.adopt(self.partition, self.log)
 
     async def finish(self) -> None:
-        """After the swap, make it stable and remove the old files, a file at a time.
+        """After `swap`, make the new names stable and remove the old files, one file at a time.
 
-        If a directory fails, what is left is removed at the next start.
+        If a directory fails, the next start removes the remaining files.
         """
         await self.log.flush()
         if self._moved_to is not None:
             await _remove(self.source.files, self._moved_to)
 
     def give_up(self) -> None:
-        """Before the swap, let everything be as if there had been no move; then `clear`."""
+        """Before `swap`, end the move; the log stays as it is. Call `clear` next."""
         self.copy.give_up()
         if self.target.arriving.get(self.partition) is self.copy.log:
             del self.target.arriving[self.partition]
@@ -119,13 +120,14 @@ class Move:
                 self.target.compacted.forget(self.partition)
 
     async def clear(self) -> None:
-        """Remove what a move that was given up has copied, a file at a time."""
+        """Remove the copied files after `give_up`, one file at a time."""
         await _remove(self.target.files, self._copied_to)
 
     async def _sync_source(self) -> None:
-        """Make it stable that the source has lost the name, before the log calls anything stable.
+        """Sync the source directory, so that the old log's rename is stable.
 
-        Otherwise a loss of power could bring the old log back beside what is newer.
+        The log's first flush after the swap awaits this. Otherwise a loss of power could bring the
+        old log back beside a newer one.
         """
         with _reporting():
             await self.source.files.fsync_directory(self.source.path)
@@ -144,7 +146,7 @@ async def _remove(files: Files, path: str) -> None:
 
 
 class _Left(NamedTuple):
-    """A directory that a move has left."""
+    """A partition directory that an unfinished move has left."""
 
     directory: LogDirectory
     parts: InMove
@@ -155,9 +157,9 @@ class _Left(NamedTuple):
 
 
 async def settle(directories: Sequence[LogDirectory]) -> None:
-    """Finish or undo the moves that a stop has cut short, before any log is opened.
+    """Finish or undo the moves that a stop has interrupted, before any log is opened.
 
-    What is left in a directory that fails meanwhile stays as it is.
+    If a directory fails, the files that remain in it stay as they are.
     """
     left: list[_Left] = []
     homes: dict[TopicPartition, list[LogDirectory]] = {}
@@ -211,7 +213,7 @@ def _settle_old(old: _Left, homes: list[LogDirectory]) -> None:
 
 @contextmanager
 def _reporting() -> Iterator[None]:
-    """Log the failure of a directory, and go on after the block."""
+    """Log a LogDirectoryFailed of the block instead of raising it."""
     try:
         yield
     except LogDirectoryFailed as error:

@@ -67,5 +67,5 @@ def in_move(name: str) -> InMove | None:
 
 
 def has_room(partition: TopicPartition) -> bool:
-    """True if the names of a move have room for the partition's whole name."""
+    """True if the partition's whole name fits into the names of a move's directories."""
     return len(name_of(partition)) + len(".") + MARK_LENGTH + len(FUTURE) <= NAME_MAX

@@ -1,7 +1,7 @@
-"""The checkpoints of one data directory: how far each of its logs is durable, committed and begun.
+"""The checkpoints of one data directory: each log's recovery point, high watermark and start.
 
-They may vouch for a log before it has its name in the directory: one that is being moved there.
-What they say must be true after a loss of power at any moment (recovery_points.py).
+They include logs that are being moved to this directory. Each entry must be true after a loss of
+power at any moment (recovery_points.py).
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class OffsetCheckpoints:
         logs: Mapping[TopicPartition, Log],
         arriving: Mapping[TopicPartition, Log],
     ) -> None:
-        """`logs` and `arriving` are the owner's: the logs here, and those that are moved here."""
+        """`logs` are the logs here, `arriving` those being moved here; the owner changes both."""
         self._logs = logs
         self._arriving = arriving
         self.recovery_points: Points = {}
@@ -47,7 +47,7 @@ class OffsetCheckpoints:
         await self.write_recovery_points()
 
     async def write_recovery_points(self) -> None:
-        """Write the offsets up to which each log is durable and committed."""
+        """Write the recovery points: the offsets up to which each log is stable and committed."""
         await self._points.write(self._stable_points)
 
     def forget(self, partition: TopicPartition) -> None:
@@ -66,10 +66,10 @@ class OffsetCheckpoints:
             self._starts.take_back(self._log_starts())
 
     def cut(self, partition: TopicPartition, offset: int) -> None:
-        """Lower what is known of a log that is about to be cut, so that it covers no cut record.
+        """Lower a log's checkpoints before it is truncated, so that they cover no removed record.
 
-        The checkpoints of all logs are emptied, and written again within seconds, so that the event
-        loop waits for the disk only once, however many logs are cut.
+        A checkpoint that must be lowered is emptied for all logs, and written again within seconds:
+        so the event loop waits for the disk only once, however many logs are truncated.
         """
         if self.high_watermarks.get(partition, 0) > offset:
             self.high_watermarks[partition] = offset
@@ -81,7 +81,7 @@ class OffsetCheckpoints:
         return {**self._arriving, **self._logs} if self._arriving else self._logs
 
     def _committed(self) -> Points:
-        """Return high watermarks, lowered to what is durable if a cut may not be stable."""
+        """Return high watermarks, lowered to the flushed offset if a cut may not be stable."""
         marks = dict(self.high_watermarks)
         for partition, owner in self._present().items():
             is_unsure = owner.durability.may_be_uncut
@@ -99,6 +99,6 @@ class OffsetCheckpoints:
         return {name: point for name, point in least.items() if point}
 
     def _offsets(self, attribute: str, at_start: Points) -> Points:
-        """Return the offsets of open logs, and the checkpoint's for logs that are not open yet."""
+        """Return `attribute` of each open log, and the value in `at_start` of logs not open yet."""
         now = {partition: getattr(one, attribute) for partition, one in self._present().items()}
         return {k: v for k, v in {**at_start, **now}.items() if v}

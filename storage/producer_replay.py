@@ -39,7 +39,7 @@ def observe_appended(
 ) -> None:
     """Record batches just appended to `segment` in `producers`, and their aborts in `segment`.
 
-    With `is_done`, `producers` know the batches already, so only markers are recorded.
+    If `is_done`, `producers` already recorded the data batches, so only markers are recorded.
     """
     now_ms = -1
     for header, buffer in appended:
@@ -75,10 +75,10 @@ class ProducerReplay:
         self._now_ms = now_ms
 
     def run(self, end_offset: int, before: ProducerState) -> ProducerState:
-        """Replay without yielding to other tasks, which must not see an outdated state.
+        """Return the producers as of `end_offset`, without yielding to other tasks.
 
-        The replay begins before all unsettled changes, because a snapshot does not say which
-        markers may still be cut off.
+        Other tasks must not see an outdated state. The replay begins before the first unsettled
+        change of `before`, because a snapshot does not say which markers may still be truncated.
         """
         start, state = self._snapshots.newest(before.first_unsettled(end_offset), self._now_ms)
         for _ in self._observe(state, start, end_offset):
@@ -86,7 +86,7 @@ class ProducerReplay:
         return state
 
     async def run_slowly(self, end_offset: int, runtime: Runtime) -> ProducerState:
-        """Replay in small steps, while other tasks run: for a log that is being opened."""
+        """Return the producers as of `end_offset`, replayed in steps while other tasks run."""
         start, state = self._snapshots.newest(end_offset, self._now_ms)
         pace = Pace(runtime)
         for _ in self._observe(state, start, end_offset):
@@ -107,7 +107,10 @@ class ProducerReplay:
             await pace.step()
 
     def _observe(self, state: ProducerState, start: int, end: int) -> Iterator[None]:
-        """Record the batches that begin from `start` up to `end`; yield after each window."""
+        """Record batches with base offsets from `start` up to, not including, `end`.
+
+        Yields after each window.
+        """
         for segment in self._segments:
             if segment.next_offset > start and segment.base_offset < end:
                 scan = Scan(self._files, segment, self._position_for(segment, start))
@@ -118,7 +121,7 @@ class ProducerReplay:
                     yield
 
     def _position_for(self, segment: Segment, offset: int) -> int:
-        """Return the last indexed position at which a batch begins before `offset`, or 0."""
+        """Return the position of the last indexed batch that ends at or before `offset`, or 0."""
         entry = None if segment.indexes is None else segment.indexes.offsets.entry_before(offset)
         if entry is None:
             return 0

@@ -41,11 +41,11 @@ class ProducerSnapshots:
         self._files.replace_small(self._path(end_offset), encode_producers(state, end_offset))
 
     def save_last(self, state: ProducerState, end_offset: int) -> None:
-        """Write the snapshot that the next opening begins with, and cut `state` to it.
+        """Save a snapshot when the log is closed, and truncate `state` to the snapshot's offset.
 
-        The log is being closed. The snapshot is as of the offset below which all changes are
-        settled: a snapshot cannot state that a marker may still be cut off, so such a marker must
-        be replayed.
+        The snapshot is as of the offset below which all changes are settled. A snapshot cannot
+        state that a marker may still be truncated, so later markers must be replayed at the next
+        opening.
         """
         settled = state.first_unsettled(end_offset)
         self.remove_above(settled)
@@ -53,9 +53,9 @@ class ProducerSnapshots:
             self.save(state, settled)
 
     def newest(self, at_most: int, now_ms: int) -> tuple[int, ProducerState]:
-        """Return offset and state of the newest readable snapshot up to `at_most`.
+        """Return offset and state of the newest readable snapshot at or below `at_most`.
 
-        Return -1 and no producers if there is none.
+        Return -1 and an empty state if there is none.
         """
         for at in reversed(self.offsets()):
             if at <= at_most and (data := self._files.read_small(self._path(at))) is not None:
@@ -70,7 +70,7 @@ class ProducerSnapshots:
         self._files.remove(self._path(offset))
 
     def remove_above(self, offset: int) -> None:
-        """Delete the snapshots above `offset`, whose batches are no longer there."""
+        """Delete the snapshots above `offset`, whose batches were removed from the log."""
         for at in self.offsets():
             if at > offset:
                 self.remove(at)
@@ -115,9 +115,9 @@ def encode_producers(state: ProducerState, end_offset: int) -> bytes:
 
 
 def decode_producers(data: bytes, now_ms: int) -> ProducerState | None:
-    """Read a snapshot; None if it is torn or corrupt.
+    """Read a snapshot; return None if it is torn or corrupt.
 
-    Times later than `now_ms` are set to `now_ms`.
+    Producers are idle since their timestamp in the snapshot, or since `now_ms` if that is earlier.
     """
     if len(data) < _HEAD.size:
         return None

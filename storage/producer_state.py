@@ -88,9 +88,10 @@ class Producer:
         return copied
 
     def duplicate_of(self, header: BatchHeader) -> ProducedBatch | None:
-        """Return the batch that this one repeats: one of the last five, or None.
+        """Return the stored batch that this one repeats: one of the last five, or None.
 
-        A stand-in without offset is returned for one that is older than the snapshot's.
+        For a repeated batch that is older than the only one in a snapshot, return a stand-in whose
+        offset is -1.
         """
         if header.producer_epoch != self.epoch:
             return None
@@ -103,9 +104,10 @@ class Producer:
     def _forgotten(self, header: BatchHeader) -> ProducedBatch | None:
         """Return a stand-in for a repeated batch that is older than the snapshot's, or None.
 
-        The batch's offset is unknown. Sequences are appended without gaps, so the batch is in the
-        log, before the first one we know. An out-of-order error would make the producer send the
-        batch with a new number, and so write it twice.
+        The stand-in's base offset is -1, because the batch's offset is unknown. Sequences are
+        appended without gaps, so the batch is in the log before the first batch that the snapshot
+        keeps. An out-of-order error instead would make the producer send the batch with a new
+        number, and so write it twice.
         """
         if not self.is_from_snapshot or not 0 < len(self.batches) < DUPLICATES_KNOWN:
             return None
@@ -162,7 +164,7 @@ class ProducerState:
         """Changes that a truncation may still undo, oldest first; they are settled once the high
         watermark is above them. None instead of an empty queue, to save memory in idle logs."""
         self._settled = -1
-        """Offset of the newest change that can no longer be undone."""
+        """The offset of the newest settled change, which can no longer be undone."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -179,9 +181,9 @@ class ProducerState:
     def check(self, header: BatchHeader) -> ProducedBatch | ErrorCode | None:
         """Check a client's batch before the leader appends it.
 
-        None means that the batch may be appended, and then given to `observe`. A `ProducedBatch` is
-        the batch that this one repeats, with whose offset it is answered. Batches of a transaction
-        are checked by `check_transactional`.
+        Return None if the batch may be appended; the caller then calls `observe`. Return an error
+        code to refuse the batch. Return the stored `ProducedBatch` that this one repeats; the
+        answer then has that batch's offset. Use `check_transactional` for batches of a transaction.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
@@ -202,10 +204,11 @@ class ProducerState:
     def check_transactional(
         self, header: BatchHeader, verified_up_to: int
     ) -> ProducedBatch | ErrorCode | None:
-        """Do `check` for a batch of a transaction.
+        """Check a batch of a transaction, and return as `check` does.
 
-        If no transaction is open, the first sequence may be `verified_up_to` at most, the least
-        sequence that was verified with the coordinator; NOT_VERIFIED if none was (KIP-890).
+        `verified_up_to` is the least sequence that was verified with the coordinator, or
+        NOT_VERIFIED (KIP-890). If no transaction is open, the batch's first sequence must not be
+        greater.
         """
         producer = self._producers.get(header.producer_id)
         if producer is not None:
@@ -224,13 +227,13 @@ class ProducerState:
         return None if producer is None else _refuse_sequence(producer, header)
 
     def check_epoch(self, producer_id: int, epoch: int) -> ErrorCode:
-        """Return the error of a coordinator's batch, which has no sequence, or NONE."""
+        """Return the error for a coordinator's batch, which has no sequence, or NONE."""
         producer = self._producers.get(producer_id)
         is_old = producer is not None and epoch < producer.epoch
         return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else ErrorCode.NONE
 
     def check_marker(self, marker: TransactionMarker) -> ErrorCode:
-        """Return the error of a marker, or NONE. A repeated marker is allowed: it ends nothing."""
+        """Return the error for a marker, or NONE. A repeated marker is allowed: it ends nothing."""
         producer = self._producers.get(marker.producer_id)
         if producer is None:
             return ErrorCode.NONE
@@ -247,14 +250,14 @@ class ProducerState:
         return ErrorCode.NONE
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """True if this epoch of the producer has a transaction open: no marker has ended it yet."""
+        """True if the producer has an open transaction, not ended by a marker, in this epoch."""
         producer = self._producers.get(producer_id)
         return producer is not None and producer.transaction_start >= 0 and producer.epoch == epoch
 
     # What is in the log.
 
     def observe(self, header: BatchHeader, now_ms: int) -> None:
-        """Record a batch that is in the log or staged for it; repeating the call is harmless.
+        """Record a batch that is in the log or staged for it; repeating the call changes nothing.
 
         Expiry counts from `now_ms` (wall time) and not from the batch's own timestamps, because a
         producer that replays last year's events must not expire at once.
@@ -355,7 +358,7 @@ class ProducerState:
         return min(first, otherwise)
 
     def first_unsettled(self, otherwise: int) -> int:
-        """Return the offset of the first change that may still be cut off, or `otherwise`."""
+        """Return the offset of the oldest unsettled change; `otherwise` if there is none."""
         return self.unsettled[0].offset if self.unsettled else otherwise
 
     def settle(self, high_watermark: int) -> None:
@@ -367,14 +370,14 @@ class ProducerState:
             self.unsettled = None
 
     def came_from_snapshot(self, end_offset: int) -> None:
-        """Note that a snapshot of `end_offset` was read: no marker before it can be undone."""
+        """Note that this state is from a snapshot of `end_offset`: older markers stay settled."""
         if any(producer.coordinator_epoch >= 0 for producer in self._producers.values()):
             self._settled = end_offset - 1
 
     def truncate_to(self, offset: int) -> bool:
-        """Forget batches from `offset` on.
+        """Forget batches from `offset` on, and undo changes at or after it.
 
-        Return False if the state is not complete then, and must be rebuilt from the log.
+        Return False if the state is then incomplete and must be rebuilt from the log.
         """
         is_complete = offset > self._settled
         while self.unsettled and self.unsettled[-1].offset >= offset:
@@ -413,7 +416,7 @@ class ProducerState:
         self._open = dict(sorted(starts))
 
     def remove_expired(self, now_ms: int, expire_after_ms: int) -> int:
-        """Forget producers that were idle for `expire_after_ms`, and return their number.
+        """Forget producers that were idle for `expire_after_ms`; return how many were forgotten.
 
         `now_ms` is wall time. A producer with an open transaction stays, because readers wait for
         its marker.

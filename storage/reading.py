@@ -1,8 +1,9 @@
-"""Reads whole batches out of a segment without decoding any.
+"""Reads whole batches out of a segment without decoding their records.
 
-One read fetches the data. If it must end before the segment does, a walk over batch prefixes from
-the nearest index entry finds the place. Readers go on where they stopped, so these positions are
-kept as hints, and the usual read at the log's end needs neither index nor walk.
+One read fetches the data. If the data must end before the segment does, a walk over batch prefixes
+from the nearest index entry finds the end. A reader continues where its last read ended, so the
+positions of these ends are kept as hints: the usual read at the log's end needs neither index nor
+walk.
 """
 
 from struct import Struct
@@ -25,14 +26,14 @@ _CHUNK = 8192
 
 
 class Cold(Exception):
-    """Reading would wait for the disk: await `read_cold` instead."""
+    """Raised if a read would wait for the disk; the caller awaits `read_cold` instead."""
 
 
 class LogSlice(NamedTuple):
-    """Whole batches, as they lie in the log."""
+    """Whole batches, as they are in the log."""
 
     data: memoryview
-    """The batches, of which the first holds the offset asked for. Empty if there is nothing to read
+    """The batches; the first one holds the requested offset. Empty if there is nothing to read
     yet."""
     segment_base: int
     position: int
@@ -56,9 +57,9 @@ class Wanted(NamedTuple):
 
 
 def read(segment: "Segment", wanted: Wanted) -> LogSlice:
-    """Read whole batches, from the one that holds the offset on.
+    """Read whole batches, from the one that holds `wanted.offset` on.
 
-    Raise Cold if they are not in memory.
+    Raise Cold if they are not in memory and `wanted.wait` is False, or if indexes must be loaded.
     """
     position = locate(segment, wanted.offset, wait=wanted.wait)
     bound, is_exact = _bound(segment, wanted.up_to)
@@ -83,7 +84,7 @@ def locate(segment: "Segment", offset: int, *, wait: bool = False) -> int:
     """Return the position of the first batch that ends at or after `offset`.
 
     Return the segment's size if there is none. Raise Cold if the segment's indexes are not in
-    memory, nor its bytes while `wait` is False.
+    memory, or if its bytes are not in the page cache and `wait` is False.
     """
     hint = segment.hints.get(offset)
     if hint is not None:
@@ -130,9 +131,10 @@ async def warm(segment: "Segment", offset: int, max_bytes: int) -> None:
 
 
 def _bound(segment: "Segment", up_to: int) -> tuple[int, bool]:
-    """Return the position where the batches below `up_to` end, or a later one; True if exact.
+    """Return the position where the batches below `up_to` end, and True.
 
-    Raise Cold if the indexes must be loaded first.
+    If the exact position is not known, return a later one and False. Raise Cold if the indexes must
+    be loaded first.
     """
     if up_to >= segment.next_offset:
         return segment.size, True
@@ -145,9 +147,9 @@ def _bound(segment: "Segment", up_to: int) -> tuple[int, bool]:
 
 
 def _fill(segment: "Segment", view: memoryview, position: int, *, wait: bool) -> int:
-    """Fill `view`; without `wait`, only with what the page cache holds.
+    """Fill `view` from the file; return the bytes read.
 
-    Raise Cold if the page cache holds nothing of it.
+    If `wait` is False, read only what is in the page cache, and raise Cold if it holds nothing.
     """
     if wait:
         return segment.read_wait(view, position)
@@ -179,7 +181,7 @@ def _cut(segment: "Segment", view: memoryview, position: int, up_to: int) -> int
 
 
 def _first_batch(segment: "Segment", view: memoryview, position: int, wanted: Wanted) -> memoryview:
-    """Read the batch at `position` whole, however large; nothing if it reaches `up_to`."""
+    """Read the whole batch at `position`, of any size; nothing if it reaches `wanted.up_to`."""
     if len(view) < PREFIX_SIZE:
         _missing(segment, position, wait=wanted.wait)
     base, length, delta = PREFIX.unpack_from(view)
@@ -194,7 +196,7 @@ def _first_batch(segment: "Segment", view: memoryview, position: int, wanted: Wa
 
 
 def end_of(data: Buffer) -> int:
-    """Return the offset after the last of some whole batches; -1 if there is none."""
+    """Return the offset after the last whole batch in `data`; -1 if there is none."""
     at, end, limit = 0, -1, len(data)
     while at + PREFIX_SIZE <= limit:
         base, length, delta = PREFIX.unpack_from(data, at)

@@ -2,8 +2,9 @@
 
 Compaction keeps an empty batch to mark the end of a segment, or a producer's last sequence. Many
 clients take an answer without records for a batch larger than they asked for: they report an error
-or ask for the same offset for ever. So a consumer is sent the next batch with records at once. If
-there is none below the bound, it is sent the empty batches, whose offsets tell it where to go on.
+or ask for the same offset for ever. So a consumer is sent the next batch with records instead. If
+there is none below the bound, the consumer is sent the empty batches, whose offsets tell it where
+to continue.
 """
 
 from struct import Struct
@@ -25,7 +26,7 @@ def read_records(reader: LogReader, offset: int, *, max_bytes: int, up_to: int) 
     """Read as `reader.read` does, but begin with the first batch that has records.
 
     If there is no such batch below `up_to`, return the last empty batches read. Raise as `read`
-    does, and Cold after MAX_READS reads on the event loop.
+    does, and Cold after MAX_READS reads.
     """
     passed = Passed()
     for _ in range(MAX_READS):
@@ -39,9 +40,10 @@ def read_records(reader: LogReader, offset: int, *, max_bytes: int, up_to: int) 
 async def read_records_cold(
     reader: LogReader, offset: int, *, max_bytes: int, up_to: int
 ) -> LogSlice:
-    """Read as `read_records` does, waiting for the disk off the event loop.
+    """Read as `read_records` does, but wait for the disk off the event loop.
 
-    The caller then checks roles and epochs again, because they may have changed meanwhile.
+    The caller must then check roles and epochs again, because they may have changed during the
+    wait.
     """
     passed = Passed()
     while True:
@@ -52,20 +54,20 @@ async def read_records_cold(
 
 
 class Passed:
-    """The empty batches that one call has read so far."""
+    """The empty batches that one call has skipped so far."""
 
     __slots__ = ("_last", "next_offset")
 
     def __init__(self) -> None:
         self._last: LogSlice | None = None
         self.next_offset = -1
-        """The offset after the empty batches read so far."""
+        """The offset after the skipped batches; -1 before any."""
 
     def take(self, found: LogSlice) -> LogSlice | None:
-        """Return what was read, without the empty batches at its front.
+        """Return what a read found, without the empty batches at its front.
 
-        Return None if all its batches are empty: the caller then reads on at `next_offset`. If
-        nothing was read, return the empty batches of the read before, if there was one.
+        Return None if all its batches are empty: the caller then reads on at `next_offset`. If the
+        read found nothing, return the empty batches of the read before, if there was one.
         """
         data = found.data
         if not len(data):

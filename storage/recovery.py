@@ -6,11 +6,11 @@ first bad batch: the rest of its segment is cut off and later segments are delet
 log is always a prefix of what was appended. Indexes, leader epochs and producers of the part that
 was read are rebuilt. The recovery point never moves forward here.
 
-Checkpoints, snapshots and indexes only save work. If one is missing, torn or corrupt, it is rebuilt
-or replaced by its safest value, and opening goes on.
+Checkpoints, snapshots and indexes only save work. One that is missing, torn or corrupt is rebuilt
+or replaced by its safest value, and opening continues.
 
-If the caller knows up to which offset the log was stable, damage below that offset is no torn tail:
-`CutRefused` reports it before anything is changed.
+If the caller knows up to which offset the log was stable, damage below that offset cannot be a torn
+write. `CutRefused` then reports the damage before anything is cut.
 """
 
 import logging
@@ -84,7 +84,7 @@ class Opened:
     names_changed: bool = False
     """True if names in the directory may not be on stable storage."""
     may_be_uncut: bool = False
-    """True if a cut before the crash may be in the page cache only, not on stable storage."""
+    """True if a truncation before the crash may be undone by a loss of power."""
     producers: ProducerState = field(default_factory=ProducerState)
 
 
@@ -165,7 +165,7 @@ class _Loader:
         )
 
     def _refuse_cut(self, path: str, position: int, offset: int, why: str) -> None:
-        """Raise CutRefused if `offset` is below the end of what was stable."""
+        """Raise CutRefused if `offset`, where the log would end, is below `never_cut_below`."""
         if offset < self._opening.never_cut_below:
             for segment in self._segments:
                 segment.close()
@@ -242,7 +242,7 @@ class _Loader:
         return at
 
     async def _trust(self, at: int, *, with_indexes: bool) -> None:
-        """Load a segment that was flushed, of which only the indexes may be missing."""
+        """Load a segment that was flushed; its batches are trusted, its indexes may be rebuilt."""
         segment, newest = self._segments[at], None
         has_markers = segment in self._damaged_aborted
         if with_indexes:
@@ -278,7 +278,7 @@ class _Loader:
         self._recovery_point = min(self._recovery_point, segment.base_offset)
 
     async def _find_aborted(self, at: int) -> None:
-        """Rebuild a segment's index of aborted transactions from its batches and earlier ones."""
+        """Rebuild a segment's index of aborted transactions from its and earlier batches."""
         segment = self._segments[at]
         log.info("%s: its aborted transactions are looked up", segment.path)
         before = self._segments[:at]
@@ -320,7 +320,10 @@ class _Loader:
         return await replay.run_slowly(end, self._runtime)
 
     async def _recover(self, at: int, producers: ProducerState, *, is_first: bool) -> bool:
-        """Scan one segment; return False if the log ends in it and later ones are removed."""
+        """Check and index one segment; return False if the log ends in it or before it.
+
+        Later segments are then deleted.
+        """
         segment = self._segments[at]
         before = self._segments[at - 1].next_offset if at else segment.base_offset
         if segment.base_offset < before or (not is_first and self._is_hole(before, segment)):
@@ -368,7 +371,7 @@ class _Loader:
         return scan.problem is None
 
     async def _write_again(self, segment: Segment, position: int) -> None:
-        """Write all bytes from `position` on again, so that the next flush includes them."""
+        """Write all bytes from `position` on again, so that the next flush writes them to disk."""
         while position < segment.size:
             size = min(WINDOW, segment.size - position)
             view = self._files.read_some(segment.file(), position, size)
@@ -388,7 +391,7 @@ class _Loader:
 
 
 async def _epochs_in(files: Files, segments: list[Segment], up_to: int, pace: Pace) -> LeaderEpochs:
-    """Return the epochs of the batches that begin below `up_to`."""
+    """Return the leader epochs of the batches whose base offset is below `up_to`."""
     epochs = LeaderEpochs()
     for segment in segments:
         scan = Scan(files, segment)

@@ -25,7 +25,7 @@ class RecoveryPoints:
         self._files = files
         self._path = f"{files.root}/{name}"
         self._vouched: Points = {}
-        """The greatest offset of each partition that a crash right now could leave in the file."""
+        """The greatest offset of each partition that the file could hold after a crash now."""
         self._prepared: Points = {}
         """The offsets that are being written to a new file, which will replace the old one."""
         self._lowered = 0
@@ -46,8 +46,8 @@ class RecoveryPoints:
     async def write(self, points_now: Callable[[], Points]) -> None:
         """Replace the file with the offsets that `points_now` returns, on stable storage on return.
 
-        All below these offsets must be durable and committed. If the file is lowered meanwhile, ask
-        `points_now` again.
+        Everything below these offsets must be durable and committed. If `take_back` lowers the file
+        during the write, `points_now` is called again.
         """
         async with self._writing:
             while True:

@@ -1,7 +1,6 @@
 """Chooses the oldest segments of a log that may be deleted: by log start, time and size.
 
-Nothing is deleted here: `Log.delete_old_segments` does that. A segment that reaches the high
-watermark stays.
+`Log.delete_old_segments` deletes them. A segment that reaches the high watermark stays.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,15 +21,15 @@ def deletable(log: "Log", now_ms: int, high_watermark: int) -> int:
 
 
 def ended_before(segments: "Sequence[Segment]", start: int) -> int:
-    """Count the oldest segments that end at or before a log start.
+    """Count the oldest segments that end at or before the log start offset `start`.
 
-    The newest segment stays, because its name holds the log's end.
+    The newest segment is not counted, because its name keeps the log's end.
     """
     return _count(segments[:-1], lambda each: each.next_offset <= start)
 
 
 def _count(segments: "Iterable[Segment]", may_go: "Callable[[Segment], bool]") -> int:
-    """Count the segments up to the first that may not go."""
+    """Count the segments before the first one for which `may_go` returns False."""
     return sum(1 for _ in takewhile(may_go, segments))
 
 

@@ -1,7 +1,8 @@
 """Walks the batches of a file from front to back, a window at a time, and checks them.
 
 Recovery, the rebuilding of indexes, epochs and producers, and the lookup by timestamp use it. A
-scan reports where the good batches end and why; it never changes a file.
+scan reports where the good batches end, and what is wrong with the next one; it never changes a
+file.
 """
 
 import asyncio
@@ -52,8 +53,9 @@ class Scan:
     ) -> None:
         """Scan from `position` on.
 
-        With `least_epoch`, leader epochs are checked too: none may be older than the one before, or
-        than `least_epoch`. `end_offset` is the base offset of the next segment, if there is one.
+        Leader epochs are checked unless `least_epoch` is None: each must be at least that of the
+        batch before, the first at least `least_epoch`. `end_offset` is the base offset of the next
+        segment; it is None for the newest one.
         """
         self._files = files
         self._segment = segment
@@ -62,7 +64,7 @@ class Scan:
         self._least_epoch = least_epoch
         self._end_offset = end_offset
         self.position = position
-        """The position at which the good batches so far end."""
+        """The position after the last good batch."""
         self.next_offset = max(first_offset, segment.base_offset)
         """The least offset that the next batch may begin with."""
         self.problem: str | None = None
@@ -75,7 +77,7 @@ class Scan:
         return is_at_end and self.position < self._segment.size
 
     def next_window(self) -> list[tuple[int, BatchHeader]]:
-        """Return the next good batches with their positions; none at the end or a bad batch."""
+        """Return the next good batches and their positions; none at the end or a bad batch."""
         if self.problem is not None or self.position >= self._segment.size:
             return []
         size = min(WINDOW, self._segment.size - self.position)
@@ -129,7 +131,7 @@ class Scan:
     def _crc_holds(self, header: BatchHeader, view: memoryview) -> bool:
         """True if the CRC of a batch is right.
 
-        It is read in pieces, as it may be larger than the window.
+        The batch is read in pieces, because it may be larger than the window.
         """
         piece = view[_CRC_STARTS_AT : header.size]
         crc = crc32c.crc32c(piece)
@@ -145,7 +147,7 @@ class Scan:
 
 
 class Rebuilt(NamedTuple):
-    """The findings of a walk that rebuilt a segment's indexes."""
+    """The findings of `rebuild_indexes`."""
 
     has_markers: bool
     """True if the segment has markers of transactions."""
@@ -159,8 +161,8 @@ async def rebuild_indexes(
 ) -> Rebuilt:
     """Rebuild a segment's indexes from its batches, which `new_scan` walks, and save them.
 
-    Batches after a damaged header are not indexed, and the segment keeps its known end. Appends and
-    cuts may happen meanwhile; after a cut the walk begins again.
+    Batches after a damaged header are not indexed, and the segment keeps its known end. The segment
+    may be appended to or truncated during the walk; after a truncation the walk begins again.
     """
     has_markers = False
     while True:

@@ -1,8 +1,8 @@
 """One segment of a log: a file of batches with its indexes, appended to and truncated.
 
-A segment never decides when the log rolls or what is deleted, and never reads records.
-segment_file.py handles its file, reading.py reads from it, and segment_learning.py derives its end,
-timestamps and indexes.
+The log decides when to roll and what to delete. A segment never reads records. segment_file.py
+handles its file, reading.py reads from it, and segment_learning.py derives its end, timestamps and
+indexes.
 """
 
 from collections.abc import Sequence
@@ -88,19 +88,19 @@ class Segment(SegmentFile):
         self.aborted = AbortedFile(files, self.path)
         self._are_indexes_unsynced = False
         self.hints: dict[int, int] = {}
-        """Exact positions of offsets at which a reader is likely to go on."""
+        """The exact positions of offsets at which a reader is likely to continue."""
 
     def __repr__(self) -> str:
         return f"<segment {self.base_offset}..{self.next_offset}, {self.size} bytes>"
 
     def remove(self) -> None:
-        """Delete the files, the log file first: an index without a log file means nothing."""
+        """Delete the files, the log file first: index files without a log file are ignored."""
         super().remove()
         self.aborted.remove()
         SegmentIndexes.remove(self._files, self.path)
 
     def forget(self) -> None:
-        """Drop the indexes from memory if they can be read again, after the file was closed."""
+        """Drop the indexes from memory, now that the file is closed, if they can be read again."""
         if self.indexes is not None and self.indexes.is_saved:
             self.indexes = None
             self.hints.clear()

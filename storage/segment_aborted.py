@@ -1,6 +1,6 @@
 """The file of one segment's aborted transactions: read, extended, saved and repaired.
 
-This module knows neither batches nor open transactions.
+This module does not interpret batches, and does not know open transactions.
 """
 
 from .aborted import AbortedIndex, AbortedTransaction
@@ -26,7 +26,10 @@ class AbortedFile:
         return self.segment_path + ABORTED_INDEX
 
     def load(self, base_offset: int, next_offset: int | None) -> bool:
-        """Read the file of a segment with these bounds; False, and no entries, if damaged."""
+        """Read the file; return False, with no entries, if it is damaged.
+
+        The segment's offsets begin at `base_offset` and end before `next_offset`, if that is known.
+        """
         data = self._files.read_small(self._path)
         found = AbortedIndex.decode(data or b"", base_offset, next_offset)
         self.index = AbortedIndex() if found is None else found
@@ -56,7 +59,7 @@ class AbortedFile:
             self.index.is_saved = self.is_unsynced = True
 
     def mend(self) -> bool:
-        """Write the file anew if its bytes have changed on disk; return True if that was needed.
+        """Write the file again if its bytes have changed on disk; return True if they had.
 
         The file has no checksum, and records of a transaction missing from it would be read as
         committed.

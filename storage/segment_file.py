@@ -1,7 +1,7 @@
 """The file of one segment: opened when needed, and closed when too many files are open.
 
-This module records from which position on all bytes were written by this process. Bytes are never
-checked here: log_reader.py does that.
+The object records from which position on all bytes were written by this process. log_reader.py
+checks the bytes.
 """
 
 from ..runtime.fs import File
@@ -20,8 +20,9 @@ class SegmentFile:
         self.size = 0
         self.is_removed = False
         self.doubt_below = 0
-        """Bytes before this position may have been read back from the disk, and are checked before
-        use. All from it on was written by this process and has been in the page cache since."""
+        """Bytes before this position may have been read from the disk, and are checked before use.
+        All bytes from this position on were written by this process and have stayed in the page
+        cache."""
         self._file: File | None = None
         self.was_used = False
 
@@ -39,14 +40,14 @@ class SegmentFile:
         return file
 
     def evict(self) -> None:
-        """Close the file, and free the memory of what can be read again."""
+        """Close the file, and free memory whose contents can be read again."""
         if self._file is not None:
             self._file.close()
             self._file = None
         self.forget()
 
     def forget(self) -> None:
-        """Free what can be read again, after the file was closed; a subclass does it."""
+        """Free memory whose contents can be read again, once the file is closed; for subclasses."""
 
     def close(self) -> None:
         """Close the file for good."""
@@ -60,7 +61,7 @@ class SegmentFile:
         self._files.remove(self.path + LOG)
 
     def read_warm(self, view: memoryview, position: int) -> int:
-        """Read into `view` what the page cache holds; raise BlockingIOError if it holds nothing."""
+        """Read into `view` the bytes in the page cache; raise BlockingIOError if there are none."""
         files = self._files
         if files.failure is not None:
             raise files.failure
@@ -85,13 +86,13 @@ class SegmentFile:
         return self._files.read_into(self.file(), view, position)
 
     async def read_cold(self, buffer: bytearray, position: int) -> int:
-        """Read through the page cache, off the event loop."""
+        """Read through the page cache, off the event loop; return the bytes read."""
         self.doubt_below = self.size
         with self._files.guard:
             return await self.file().preadv_cold(buffer, position)
 
     async def read_disk(self, buffer: bytearray, position: int) -> int:
-        """Read from the disk itself, bypassing the page cache, off the event loop."""
+        """Read from the disk itself, off the event loop, bypassing the page cache."""
         self.doubt_below = self.size
         with self._files.guard:
             return await self.file().preadv_disk(buffer, position)

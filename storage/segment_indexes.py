@@ -1,6 +1,6 @@
 """The two indexes of one segment, which are extended, saved and loaded together.
 
-This module knows the files' names and when their contents are right; it knows nothing of batches.
+This module knows the files' names and when their contents are valid; it knows nothing of batches.
 """
 
 from .files import INDEX, TIME_INDEX, Files
@@ -33,7 +33,7 @@ class SegmentIndexes:
         self.since_entry = 0
         """Bytes of log since the newest entry."""
         self.is_full = False
-        """True if an index has reached its bound; set when an entry is added."""
+        """True if an index has reached its greatest size; set when an entry is added."""
         self.is_saved = False
         """True if the files hold all entries in memory."""
 

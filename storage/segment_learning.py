@@ -1,7 +1,7 @@
 """Derives a segment's end offset, timestamps and index entries from its batch headers.
 
-Reads batch headers only and writes nothing to disk. For a segment that was cut, or is opened
-without a scan, only the last index entry and the headers from there on are read.
+This module writes nothing to disk. For a segment that was truncated, or is opened without a scan,
+only the headers from the last index entry on are read.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
 """The segments of one log, oldest first, and the directory that holds them.
 
-The list knows which segment holds an offset and which names are new. It never decides when to roll
-or what to delete.
+The list finds the segment that holds an offset, and knows if file names have changed. The log
+decides when to roll and what to delete.
 """
 
 from bisect import bisect_left, bisect_right
@@ -103,7 +103,7 @@ class Segments(list[Segment]):
         return segment
 
     def cut_to(self, offset: int) -> int:
-        """Remove everything at `offset` or later; return the new end offset."""
+        """Remove every batch that holds `offset` or a later one; return the new end offset."""
         while self[-1].base_offset > offset:
             self.pop().remove()
             self.names_changed = True
@@ -123,7 +123,7 @@ class Segments(list[Segment]):
             segment.remove()
 
     async def flush(self, recovery_point: int) -> None:
-        """Bring everything above the recovery point to stable storage, and the files' names."""
+        """Bring everything above the recovery point, and the files' names, to stable storage."""
         for segment in list(self):
             if segment.next_offset > recovery_point or segment.has_unsynced_indexes:
                 is_newest = not self or segment is self[-1]
@@ -134,7 +134,7 @@ class Segments(list[Segment]):
     # Moving.
 
     def relocate(self, directory: str) -> None:
-        """Follow the files to `directory`, to which their directory was renamed."""
+        """Use the files in `directory`, which is the new name of their directory."""
         self.directory = directory
         for segment in self:
             path = f"{directory}/{file_name(segment.base_offset, '')}"
@@ -143,7 +143,7 @@ class Segments(list[Segment]):
                 segment.indexes.path = path
 
     def take_over(self, copy: "Segments") -> None:
-        """Go on with the segments of `copy`, which hold the same batches in another directory."""
+        """Replace the segments by those of `copy`: the same batches in another directory."""
         self.abandon()
         self._files, self.directory = copy._files, copy.directory
         self[:] = copy
@@ -154,10 +154,10 @@ class Segments(list[Segment]):
     # Compaction.
 
     def note_gaps(self) -> None:
-        """Record on disk that the log has gaps, before it gets one.
+        """Record on disk that the log has gaps; called before the first gap is made.
 
-        Otherwise a reader would take a gap for damage. The record outlives a restart, and a change
-        of cleanup.policy.
+        Otherwise a reader would take the gap for damage. The record stays after a restart, and
+        after a change of cleanup.policy.
         """
         if self._are_gaps_noted:
             return
@@ -167,7 +167,7 @@ class Segments(list[Segment]):
         self.names_changed = True
 
     def successor(self, of: Sequence[Segment]) -> Segment:
-        """Make the segment, not in the list yet, that will replace neighbouring ones."""
+        """Make the segment that will replace neighbouring ones, without adding it to the list."""
         new = Segment(self._files, self.directory, of[0].base_offset)
         new.indexes = None
         new.seen_ms = max(each.seen_ms for each in of)
@@ -176,8 +176,8 @@ class Segments(list[Segment]):
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
         """Replace neighbouring segments by the result of a compaction, stable as `.cleaned`.
 
-        If a crash interrupts this, either the old segments or the new one are found whole
-        (compacted.py), provided that changes of names in one directory reach the disk in order.
+        After a crash during this, `compacted.settle` restores either all old segments or the new
+        one, if renames within one directory reach the disk in order.
         """
         files, path, at = self._files, new.path, self.index(old[0])
         self.remove_results(but=path)
@@ -197,7 +197,7 @@ class Segments(list[Segment]):
         self.names_changed = True
 
     def remove_results(self, *, but: str = "") -> None:
-        """Remove the results of abandoned rounds, except those whose path begins with `but`.
+        """Remove `.cleaned` files of abandoned rounds, except those whose path begins with `but`.
 
         Otherwise they would make a later `.swap` look unfinished.
         """
@@ -207,7 +207,7 @@ class Segments(list[Segment]):
                 self._files.remove(path)
 
     async def sync_names(self) -> None:
-        """Bring the names of the files, as they are now, to stable storage."""
+        """Bring the current names of the files to stable storage."""
         self.names_changed = False
         # Without this file the partition of the batches would be unknown.
         await self._files.fdatasync_named(f"{self.directory}/{PARTITION_METADATA}")
@@ -220,7 +220,7 @@ class Segments(list[Segment]):
             segment.close()
 
     def abandon(self) -> None:
-        """Close the files for good, because the directory is moved, removed or lost."""
+        """Close the files for good: the directory is moved, removed or failed."""
         for segment in self:
             segment.close()
             segment.is_removed = True

@@ -1,7 +1,7 @@
 """The settings of a topic: Kafka's keys, their bounds and their consequences.
 
-Shared by the controller, which checks what is set, and by the broker, whose logs obey it. A
-broker's own defaults (`log.*`) are laid under a topic's settings by the broker, not here.
+The controller checks settings by this table, and the broker's logs obey them. The broker applies
+its own defaults (`log.*`) where a topic has no setting.
 """
 
 from functools import partial
@@ -25,7 +25,7 @@ WITHOUT_EFFECT: dict[str, str] = dict.fromkeys(
 """Keys of features that this broker does not have, and why they have no effect. They are accepted
 so that topics with Kafka's own configurations can be created."""
 setting = partial(config.setting, dynamic=True)
-"""Declares a setting of a topic; every one of them can change while the topic's logs are open."""
+"""Declares a setting of a topic; all of them can change while the topic's logs are open."""
 
 
 @config_table

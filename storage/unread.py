@@ -20,24 +20,24 @@ from .segment import Segment
 _CHUNK: Final = 4096
 _COLD_CHUNK: Final = 1 << 16
 _COLD_COST: Final = 20
-"""One read of the disk counts as this many headers of the limit."""
+"""The number of headers, of the limit, that one read of the disk counts as."""
 
 Aborted = dict[int, list[tuple[int, int]]]
-"""First and last offsets of aborted transactions, by producer id."""
+"""The first and last offsets of aborted transactions, by producer id."""
 
 
 class Unread(NamedTuple):
     """The part of a log that is left to read."""
 
     records: int
-    """The records that an application would be given."""
+    """The number of records that an application would be given."""
     size_bytes: int
-    """The bytes of their batches, as stored."""
+    """The size in bytes of these records' batches, as stored."""
     oldest_timestamp: int
     """Timestamp of the first unread batch that counts, in ms since the epoch; -1 if there is
     none."""
     is_estimated: bool
-    """True if not all of it was walked, or if its first batch was partly read and has gaps."""
+    """True if the walk did not reach the end, or if the first batch is partly read and has gaps."""
 
 
 NOTHING_UNREAD: Final = Unread(0, 0, -1, False)
@@ -46,11 +46,12 @@ NOTHING_UNREAD: Final = Unread(0, 0, -1, False)
 async def count_unread(
     log: Log, runtime: Runtime, offset: int, up_to: int, most_headers: int
 ) -> Unread:
-    """Count from `offset` up to `up_to`, which must be at or below the last stable offset.
+    """Count the unread records from `offset` up to, not including, `up_to`.
 
-    Walks at most `most_headers` headers; a read of the disk counts as several of them. The caller
-    then checks roles and epochs again, because they may have changed meanwhile. Raises CorruptLog
-    if no header can be found, and LogDirectoryFailed.
+    `up_to` must be at or below the last stable offset. At most `most_headers` headers are walked; a
+    read of the disk counts as several of them. The caller must then check roles and epochs again,
+    because they may have changed during the walk. Raises CorruptLog if no header can be found, and
+    LogDirectoryFailed.
     """
     tally = Tally(max(offset, log.log_start_offset))
     if tally.next_offset >= up_to:
@@ -64,7 +65,7 @@ async def count_unread(
 
 
 class Tally:
-    """Adds up, header by header in the order of the log, what is unread. Pure."""
+    """Adds up unread records, header by header in the order of the log. Pure."""
 
     __slots__ = (
         "_begin",
@@ -86,7 +87,10 @@ class Tally:
         self._is_found = self._is_estimated = False
 
     def take(self, header: BatchHeader, *, is_visible: bool) -> None:
-        """Add the next batch, which ends after `next_offset`."""
+        """Add the next batch, of which the offsets from `next_offset` on are unread.
+
+        `is_visible` is False for markers and aborted batches.
+        """
         records, size = header.record_count, header.size
         if header.base_offset < self.next_offset:
             # The reader has read a part of the batch. If offsets are missing in it, the part is a
@@ -105,7 +109,7 @@ class Tally:
             self._bytes += size
 
     def told(self, rest: int, rest_bytes: int) -> Unread:
-        """Return the result, with `rest` offsets and `rest_bytes` after the walk estimated."""
+        """Return the result; `rest` offsets and `rest_bytes` bytes after the walk are estimated."""
         if not rest:
             timestamp = self._timestamp if self._is_found else -1
             return Unread(self._records, self._bytes, timestamp, self._is_estimated)
@@ -131,7 +135,7 @@ class _Walk:
         """True if every batch below `up_to` was walked."""
 
     async def find(self, offset: int) -> bool:
-        """Go to the batch that holds `offset`; return False if the log has none."""
+        """Move to the batch that holds `offset`; return False if the log has none."""
         reader, up_to = self._log.reader, self._up_to
         try:
             try:
@@ -146,7 +150,7 @@ class _Walk:
         return self._segment is not None
 
     async def take_all(self, tally: Tally, pace: Pace) -> None:
-        """Walk to the end or to the limit of headers; a faulty header ends the walk too."""
+        """Walk until `up_to`, the limit of headers or a faulty header, and add each batch."""
         while not self.is_complete and self._left > 0:
             segment = self._segment
             if segment is None or segment.is_removed or self._cuts != self._log.cuts:

@@ -1,8 +1,8 @@
 """`cleaner-offset-checkpoint`, Kafka's file: the offset up to which each log is compacted.
 
-An offset covers only segments that are on disk under their final names, and it is lowered before
-anything below it is cut away. Below it a tombstone may be removed, because no older record of its
-key is left there.
+The offset of a log covers only segments that are on disk under their final names, and is lowered
+before the log is truncated below it. A tombstone below this offset may be removed, because no older
+record of its key is left in the log.
 """
 
 from ...protocol.types import TopicPartition
@@ -11,7 +11,7 @@ from ..recovery_points import RecoveryPoints
 
 
 class CleanerOffsets:
-    """The first dirty offset of each log that was ever compacted."""
+    """The first dirty offset of each log that was ever compacted: below it all is compacted."""
 
     def __init__(self, files: Files) -> None:
         self._offsets: dict[TopicPartition, int] = {}
@@ -26,18 +26,18 @@ class CleanerOffsets:
         return self._offsets.get(partition, 0)
 
     async def note(self, partition: TopicPartition, offset: int) -> None:
-        """Record that all below `offset` is compacted and stable.
+        """Record that everything below `offset` is compacted and on stable storage.
 
-        The record is stable on return.
+        The checkpoint itself is on stable storage on return.
         """
         self._offsets[partition] = offset
         await self._file.write(lambda: dict(self._offsets))
 
     def cut(self, partition: TopicPartition, offset: int) -> None:
-        """Lower a log's offset because the log is cut at `offset`: later batches are not compacted.
+        """Lower a log's offset, because the log is truncated to `offset`.
 
-        If the file may hold more, the event loop waits until it is lowered on disk. Committed
-        records are cut only after an unclean election.
+        If the file may hold a greater offset, the event loop waits until the file is lowered on
+        disk. That is rare, because committed records are truncated only after an unclean election.
         """
         if self._offsets.get(partition, 0) > offset:
             self._offsets[partition] = offset

@@ -10,7 +10,7 @@ valid. Then the old segments that it replaces are deleted, and the `.swap` file 
     .swap at or after the first .cleaned
                     is one of several results that were not all finished, and is removed
 
-Afterwards a reader finds either all of the old segments or the whole new one.
+After `settle` the log holds either all of the old segments or the whole new one.
 """
 
 import logging
@@ -65,7 +65,7 @@ def _remove_segment(files: Files, directory: str, base: int) -> None:
 
 
 def _end_of(files: Files, path: str, base_offset: int) -> int | None:
-    """Return the offset after the last batch of a segment file; None if any byte is not good."""
+    """Return the offset after the last batch of a segment file; None if the file has any damage."""
     rules = Rules(LeaderEpochs(), has_gaps=True)
     with files.guard, closing(files.fs.open(path)) as file:
         size, at, offset = file.size(), 0, base_offset

@@ -1,7 +1,7 @@
 """One round of compaction, run in a worker process: reads segments, writes finished files.
 
     survey    note the newest offset of each key, from the first dirty offset to the end; if the map
-              is full before, the round ends there
+              of keys is full before, the round ends at that batch
     rewrite   group by group, oldest first, write the batches without superseded records, and leave
               all others unchanged; each result is stable, as `.cleaned`, before it is reported
 
@@ -39,7 +39,7 @@ from .transaction_walk import TransactionWalk
 
 WINDOW = 1 << 20
 MAX_ROUNDS = 64
-"""The most rounds remembered. Beyond this the oldest is dropped, because its broker has ended
+"""The most rounds remembered. If there are more, the oldest is dropped: its broker must have ended
 without `forget`."""
 
 
@@ -98,8 +98,7 @@ class Step:
     """Bytes read and written."""
     finished: Finished | None = None
     end_offset: int = -1
-    """The offset below which all is compacted, once the round is over; -1 while there is more to
-    do."""
+    """The offset below which the log is compacted, once the round is over; -1 before."""
     failure: LogDirectoryFailed | None = None
     damage: CorruptLog | None = None
     is_lost: bool = False
@@ -157,7 +156,7 @@ class Round:
         self._surveyed = TransactionWalk(order.aborted)
         self._met = TransactionWalk(order.aborted)
         self._at = (0, 0)
-        """The index of the source that is being read, and the position in its file."""
+        """The index in its group of the source that is read, and the position in that file."""
         self._group = 0
         self._made: Made | None = None
 
@@ -191,7 +190,7 @@ class Round:
         return Step(count)
 
     def _note(self, reader: "Reader", header: BatchHeader, view: memoryview) -> bool:
-        """Record a batch's keys; False if the map is full and the round ends in this batch."""
+        """Record a batch's keys; return False if the map is full, which ends the round here."""
         if header.producer_id >= 0 and not header.is_control:
             self._last_offsets[header.producer_id] = header.last_offset
         if header.is_control or self._surveyed.is_aborted(header):
@@ -250,7 +249,7 @@ class Round:
         *,
         is_last: bool,
     ) -> Buffer | None:
-        """Return what is kept of a batch: all its bytes, a smaller batch, or None."""
+        """Return what is kept of a batch: all its bytes, a smaller batch, or None for nothing."""
         header, view = found
         if header.is_control:
             spent = self._met.is_spent(header)
@@ -281,9 +280,9 @@ class Round:
         return rewritten(header, body, Rewrite(kept, horizon_ms))
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """True if this is its producer's last batch below the end of the round, or may be.
+        """True if this is, or may be, its producer's last batch below the end of the round.
 
-        Batches at or after that end may still be truncated, so they do not count.
+        Batches at or after the end of the round may still be truncated, so they do not count.
         """
         known = self.order.producers.get(header.producer_id)
         if not known or header.is_control:
@@ -308,7 +307,7 @@ class Round:
         ]
 
     def _is_past(self, header: BatchHeader) -> bool:
-        """True if the batch's delete horizon is past: its tombstones or marker may go."""
+        """True if the batch's delete horizon is past: its tombstones or marker may be removed."""
         return header.has_delete_horizon and header.base_timestamp <= self.order.now_ms
 
 
@@ -324,7 +323,7 @@ class Reader:
             self._file = files.fs.open(self._path)
 
     def window(self, position: int) -> list[tuple[BatchHeader, memoryview]]:
-        """Read the next window of whole batches from `position` on, at least one batch.
+        """Return the batches of the window that begins at `position`: whole ones, at least one.
 
         Raises CorruptLog if a batch is damaged.
         """
@@ -362,7 +361,7 @@ class Reader:
 
 
 class Made:
-    """The result for one group while it is written: a file of batches and its indexes."""
+    """The new segment for one group while it is written: a file of batches and its indexes."""
 
     def __init__(self, files: Files, order: Order, group: tuple[Source, ...]) -> None:
         self.group = group
@@ -377,7 +376,7 @@ class Made:
         self.size = 0
 
     def open(self, files: Files) -> File:
-        """Open the result's file, and empty it before the first batches are written."""
+        """Open the new segment's file, and empty it before the first batches are written."""
         with files.guard:
             file = files.fs.open(self._segment.path + LOG + CLEANED, create=True, write=True)
             if not self.size:
@@ -385,7 +384,7 @@ class Made:
         return file
 
     def add(self, before: BatchHeader, batch: Buffer | None) -> None:
-        """Add what is left of the batch with the header `before`; None if nothing is left."""
+        """Add a batch in place of the one with header `before`; None if nothing is left of it."""
         if batch is None:
             self._is_changed = True
             return
@@ -405,7 +404,7 @@ class Made:
         self.size = size
 
     def finish(self, files: Files, file: File, group: int) -> Finished:
-        """Finish the result's files: stable on return, still named `.cleaned`."""
+        """Complete the new segment's files: on stable storage on return, named `.cleaned`."""
         made, indexes = self._segment, self._segment.indexes
         assert indexes is not None
         with files.guard:

@@ -2,8 +2,9 @@
 
 compaction.py does the work in a worker process. A round never covers the newest segment, anything
 unflushed, anything at or above the offset that the caller gives (the last stable offset), or
-anything younger than min.compaction.lag.ms. It is given up if the log is cut, damaged, removed or
-copied meanwhile: results that are in place stay, and the next round begins anew.
+anything younger than min.compaction.lag.ms. A round is given up if the log is truncated, damaged,
+removed or copied to another directory while it runs: segments that are already replaced stay
+replaced, and the next round begins anew.
 """
 
 import errno
@@ -31,7 +32,7 @@ Pay = Callable[[int], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A part of a log that may be compacted."""
+    """A part of a log that is due for compaction."""
 
     segments: tuple[Segment, ...]
     """The segments from the log's start to the end of the part."""
@@ -39,11 +40,11 @@ class Due:
     dirty_ratio: float
     """The share of the bytes in `segments` that is not compacted yet, from 0 to 1."""
     is_overdue: bool
-    """True if a record has waited longer than max.compaction.lag.ms allows."""
+    """True if the oldest record that is not compacted is older than max.compaction.lag.ms."""
 
     @property
     def urgency(self) -> tuple[bool, float]:
-        """The key to choose a log by: overdue ones first, then those with a higher dirty ratio."""
+        """The sort key of urgency, the greatest first: overdue parts, then by dirty ratio."""
         return self.is_overdue, self.dirty_ratio
 
 
@@ -51,7 +52,7 @@ def due(owner: Log, compacted_to: int, up_to: int, now_ms: int) -> Due | None:
     """Choose the part of a log to compact now, or return None.
 
     The part ends at or before `up_to`. `compacted_to` is the offset up to which earlier rounds
-    came; `now_ms` is wall time.
+    compacted the log; `now_ms` is wall time.
     """
     config = owner.config
     if not config.is_compacted or len(owner.segments) < 2:
@@ -203,7 +204,7 @@ def _is_given_up(owner: Log, done: Step) -> bool:
 
 
 def _aborted(owner: Log) -> tuple[AbortedTransaction, ...]:
-    """Return the whole log's aborted transactions, as markers may lie after the part."""
+    """Return the aborted transactions of the whole log, because markers may be after the part."""
     indexes = [each.aborted.index for each in owner.segments if each.aborted.index is not None]
     return tuple(index[at] for index in indexes for at in range(len(index)))
 

@@ -1,11 +1,11 @@
-"""The records of one batch as slices: where each begins and ends, and what compaction must know.
+"""The records of one batch as slices: the position, the key and the offset of each for compaction.
 
-Pure. Keys are copied out, values never looked at. A record is
+Pure. Keys are copied out; values are never read. A record is
 
     length varint | attributes int8 | timestamp_delta varlong | offset_delta varint
     | key_length varint, key | value_length varint, value | headers
 
-so all of it from the offset delta on can be copied unchanged into another batch.
+so everything from the offset delta on can be copied unchanged into another batch.
 """
 
 from collections.abc import Sequence

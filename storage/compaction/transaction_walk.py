@@ -26,10 +26,10 @@ class TransactionWalk:
         self._next = 0
         self._open: dict[int, AbortedTransaction] = {}
         self._met: dict[int, None] = {}
-        """The ids of producers with a batch in a transaction whose marker has not been met yet."""
+        """The producers of batches met whose marker has not been met yet, by producer id."""
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Take the next batch of data; return True if it belongs to an aborted transaction."""
+        """Process the next data batch; return True if it belongs to an aborted transaction."""
         if not header.is_transactional:
             return False
         self._met[header.producer_id] = None
@@ -45,7 +45,7 @@ class TransactionWalk:
         )
 
     def is_spent(self, header: BatchHeader) -> bool:
-        """Take the next marker; return True if no batch of its transaction is left before it."""
+        """Process the next marker; return True if no batch of its transaction was met before."""
         self._open.pop(header.producer_id, None)
         if header.producer_id not in self._met:
             return True
