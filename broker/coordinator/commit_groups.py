@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from .transactions import Transactions
 
 Decide = Callable[[Ledger, Now, Sequence[int]], GroupDecision | NeedsProducerIds]
-"""Decides on a commit group; the last argument has the unused producer ids that it asked for."""
+"""Decides on a commit group. The last argument holds the unused producer ids taken so far, at the
+request of earlier decisions (`NeedsProducerIds`)."""
 Decided = Callable[[GroupDecision], None]
-"""Called once with the decision to answer with, perhaps before the call returns."""
+"""Called once with the decision that is the answer, perhaps before the call returns."""
 LOSER_PATIENCE_MS: Final = 10_000
 """The most milliseconds to wait for a pending change of a transaction that must be aborted."""
 
@@ -61,7 +62,10 @@ class CommitGroups:
     # Requests.
 
     def init(self, asked: InitGroup, done: Decided) -> None:
-        """Let a run of an application take over a group; answer once the change is committed."""
+        """Carry out InitCommitGroup: a run (one start of an application) takes over a group.
+
+        `done` is called once the change is committed.
+        """
 
         def decide(ledger: Ledger, now: Now, fresh_ids: Sequence[int]) -> GroupDecision:
             is_new = ledger.groups.get(asked.group) is None
@@ -75,7 +79,7 @@ class CommitGroups:
         self._decide_in_turn(asked.group, decide, lambda shard, decision: None, done)
 
     def commit(self, asked: Commit, done: Decided) -> None:
-        """Commit the named transactions, and abort the group's other open transactions."""
+        """Carry out CommitGroup: commit the named transactions and abort the group's others."""
 
         def decide(
             ledger: Ledger, now: Now, fresh_ids: Sequence[int]
@@ -96,10 +100,10 @@ class CommitGroups:
         then: Callable[[Shard[Ledger], GroupDecision], None],
         done: Decided,
     ) -> None:
-        """Decide; wait up to a bound for pending changes of the group or of named transactions.
+        """Decide; wait first for pending changes of the group or of named transactions.
 
-        `then` is called when the decision is committed, or at once if it changes nothing. After an
-        error it is not called.
+        The wait lasts at most `verification_retry_max_ms`. `then` is called when the decision is
+        committed, or immediately if it changes nothing; it is not called after an error.
         """
         patience_ms = self._transactions.config.verification_retry_max_ms
         until_ms = self._runtime.monotonic_ms() + patience_ms
@@ -127,7 +131,7 @@ class CommitGroups:
     def _take_fresh(
         self, ids: list[int], count: int, again: Callable[[], None], done: Decided
     ) -> None:
-        """Add unused producer ids to `ids`, and then call `again`; wait for one if none is left."""
+        """Add `count` unused producer ids to `ids`, then call `again`; fetch more if necessary."""
 
         def on_taken(error: ErrorCode, producer_id: int) -> None:
             if error:
@@ -176,7 +180,7 @@ class CommitGroups:
     # Transactions that a commit leaves open.
 
     def _abort(self, losers: list[Named]) -> None:
-        """Abort the transactions that are still open, each in a later turn of the event loop."""
+        """Abort those of the transactions that are still open, each in its own event loop turn."""
         # Not at once, because a commit may be reported in the middle of an append to the same log.
         for loser in losers:
             asyncio.get_running_loop().call_soon(self._abort_one, loser)

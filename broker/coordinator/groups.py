@@ -246,7 +246,7 @@ class Groups:
     def complete_transaction(self, index: int, marker: TransactionMarker, done: Done) -> None:
         """Write a transaction's marker to partition `index`; apply or drop its pending offsets.
 
-        `done` gets the error that a partition leader would answer to WriteTxnMarkers.
+        `done` gets the error to answer WriteTxnMarkers with, or NONE.
         """
         shard = self.shards.at(index)
         if isinstance(shard, ErrorCode):
@@ -265,7 +265,10 @@ class Groups:
     # Carrying out.
 
     def append(self, shard: GroupShard, records: Sequence[AppendRecord], done: Done) -> bool:
-        """Append records and replay them; return False if refused, after `done` got the error."""
+        """Append records and replay them; `done` gets NONE after the commit, or an error.
+
+        Return False if the append is refused; `done` has been called by then.
+        """
         return self._write(shard, records, Write(done))
 
     def _write(self, shard: GroupShard, records: Sequence[AppendRecord], write: Write) -> bool:

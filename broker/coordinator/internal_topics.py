@@ -38,7 +38,7 @@ def transactions_topic(config: TransactionConfig) -> CreatableTopic:
 def internal_topic(
     name: str, partitions: int, replicas: int, configs: Mapping[str, str]
 ) -> CreatableTopic:
-    """Describe a compacted topic with these further settings."""
+    """Describe a compacted topic; `configs` are further settings."""
     wanted = {"cleanup.policy": "compact", "compression.type": "producer", **configs}
     return CreatableTopic(
         name=name,

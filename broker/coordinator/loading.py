@@ -90,7 +90,7 @@ async def _read(partition: Partition, offset: int, end: int) -> Buffer | None:
 
 
 def _behind_gap(partition: Partition, offset: int, end: int) -> int:
-    """Return the next offset at which a batch may begin after a gap that compaction left."""
+    """Return the next offset after a gap, left by compaction, at which a batch may begin."""
     if offset < partition.log_start_offset:
         return partition.log_start_offset
     for segment in partition.log.segments:

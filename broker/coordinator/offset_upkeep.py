@@ -22,7 +22,7 @@ Append = Callable[[GroupShard, Sequence[AppendRecord], Done], bool]
 
 MINUTE_MS = 60_000
 BYTES_AT_ONCE = 128 << 10
-"""The most bytes of tombstones in one batch, well below any sensible max.message.bytes."""
+"""The most bytes of tombstones in one batch, well below a usual max.message.bytes."""
 RECORD_BYTES = 32
 """The most bytes that a tombstone takes besides the names in its key."""
 
@@ -49,7 +49,7 @@ class OffsetUpkeep:
         self._deadline: Deadline | None = None
 
     def begin(self) -> None:
-        """Start the checks, unless they run already."""
+        """Start the checks, unless they are running already."""
         if self._deadline is None:
             self._expire_later()
 

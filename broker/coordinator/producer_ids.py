@@ -19,7 +19,7 @@ Taken = Callable[[ErrorCode, int], None]
 
 WAITING_MAX: Final = 10_000
 ANSWER_WITHIN_MS: Final = 2_500
-"""Milliseconds after which waiting callers get an error, while the request for a block goes on."""
+"""Milliseconds after which waiting callers get an error; the request for a block continues."""
 
 
 class ProducerIds:
@@ -50,7 +50,7 @@ class ProducerIds:
         self._asking.start(self._refill)
 
     def wait(self, taken: Taken) -> None:
-        """Call `taken` once, with an unused id or an error; at once if the stock has an id."""
+        """Call `taken` once, with an unused id or an error; do so now if the stock has an id."""
         producer_id = self.take()
         if producer_id is not None:
             taken(ErrorCode.NONE, producer_id)
@@ -77,7 +77,7 @@ class ProducerIds:
                 return
 
     async def _block(self) -> tuple[int, int]:
-        """Fetch a block from the controller; if it is slow, waiting callers get an error."""
+        """Fetch a block of ids from the controller; if it is slow, waiting callers get an error."""
         asking = asyncio.ensure_future(self._controller.allocate_producer_ids())
         try:
             while not asking.done():

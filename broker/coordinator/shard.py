@@ -25,7 +25,7 @@ from ..partition.waiters import Waiter
 KeyValue = tuple[bytes, bytes | None]
 """The key and value of a record; the value of a tombstone is None."""
 Done = Callable[[ErrorCode], None]
-"""Called once, with NONE after the commit or an error that a coordinator may give to a client."""
+"""Called once: with NONE after the commit, or with an error to answer a client with."""
 
 _COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.NOT_COORDINATOR,
@@ -63,7 +63,8 @@ class ShardSettings:
 
     topic: str
     append_timeout_ms: int = 5_000
-    """An append not committed within this time is answered with COORDINATOR_NOT_AVAILABLE."""
+    """Milliseconds after which an append that is not committed is answered with
+    COORDINATOR_NOT_AVAILABLE."""
     too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
     """The error if a batch exceeds the topic's max.message.bytes."""
     invalid_key: ErrorCode = ErrorCode.INVALID_REQUEST
@@ -162,7 +163,7 @@ class Shard(Generic[S]):
         return True
 
     def wait_for(self, appended: Appended, done: Done) -> None:
-        """Call `done` once a batch appended to this partition is committed, or with an error."""
+        """Call `done` once a batch that was appended to this partition is committed or lost."""
         self.last_offset = max(self.last_offset, appended.last_offset)
         self._wait(appended, done)
         if not self._is_flush_due:
@@ -171,9 +172,10 @@ class Shard(Generic[S]):
             asyncio.get_running_loop().call_soon(self._flush)
 
     def when_settled(self, offset: int, done: Done) -> None:
-        """Call `done` once all records up to `offset` are committed, perhaps at once.
+        """Call `done` once all records up to and including `offset` are committed, perhaps now.
 
-        Answers that show the state are sent only then, because that state must survive a failover.
+        An answer that shows the state is sent only then, because that state must survive a
+        failover.
         """
         if not self.is_open:
             done(ErrorCode.NOT_COORDINATOR)

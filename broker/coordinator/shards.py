@@ -1,6 +1,6 @@
 """Loads, finds and unloads the partitions of one internal topic that this broker coordinates.
 
-Follows the leadership of the partitions on this broker. A shard belongs to one leader epoch. It is
+Shards follow this broker's leadership of partitions. A shard belongs to one leader epoch. It is
 unloaded when this broker ceases to lead, when the replica or the topic is deleted, and when the
 leader epoch grows. The meaning of the records is left to the shard's state.
 
@@ -37,7 +37,8 @@ class ShardCare(Generic[S]):
     on_loaded: Callable[[Shard[S]], None]
     """Called with a shard that has been loaded; it begins the shard's background work."""
     on_unloaded: Callable[[Shard[S]], None]
-    """Called with a loaded shard after its waiting requests were answered; it ends that work."""
+    """Called with a loaded shard after its waiting requests were answered with an error; it ends
+    the shard's background work."""
 
 
 class Shards(Generic[S]):

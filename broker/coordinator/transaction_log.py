@@ -1,8 +1,9 @@
 """Appends to the shards of `__transaction_state`, and follows each append until it is settled.
 
-Owns the appends whose commit was not known in time. Their requests are answered with an error, but
-the records stay in the log. Until they are committed after all, or the shard is unloaded, their
-transactional ids count as changing, so that no later record of the same id can follow them.
+This module owns the appends whose commit was not known in time. Their requests are answered with an
+error, but the records stay in the log. Until the records are committed after all, or the shard is
+unloaded, their transactional ids count as changing, so that no other record of the same id is
+appended.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from .shard import Done, KeyValue, Shard
 from .transaction.ledger import Ledger
 
 Settled = Callable[[bool], None]
-"""Called once, with True when the records are committed, with False when they never will be."""
+"""Called once: with True when the records are committed, with False if they never will be."""
 
 RETRY_MS: Final = 500
 """Milliseconds until the next check whether a late record has been committed."""
@@ -22,7 +23,7 @@ NOT_IN_LOG: Final = -1
 
 
 class TransactionLog:
-    """Makes the appends of the transaction coordinator."""
+    """Appends the transaction coordinator's records to its shards."""
 
     def __init__(self, deadlines: Deadlines) -> None:
         self._deadlines = deadlines
@@ -30,10 +31,10 @@ class TransactionLog:
     def append(
         self, shard: Shard[Ledger], records: Sequence[KeyValue], settled: Settled, done: Done
     ) -> None:
-        """Append a batch; `done` gets the result to answer with, `settled` if it is committed.
+        """Append a batch; `done` gets the error to answer with, `settled` whether it is committed.
 
         Both are called together, `settled` first. But if the commit is not known in time, `done`
-        gets an error first, and `settled` is called as soon as the commit or its failure is known.
+        gets an error first, and `settled` is called once the commit or its failure is known.
         """
         offset = NOT_IN_LOG
 

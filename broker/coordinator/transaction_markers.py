@@ -1,7 +1,8 @@
 """Sends the markers of decided transactions to partition leaders, until every one is written.
 
-Drives the pure `Markers`, with one task for each leader that has a request in flight. Owns the pace
-of retries. When all markers of a transaction are written, the coordinator completes it.
+`MarkerSender` drives the pure `Markers`, with one task for each leader that has a request in
+flight, and decides when to retry. When all markers of a transaction are written, the coordinator
+completes the transaction.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ QUIET: Final = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-"""Errors that pass by themselves, after leaders change or brokers return; logged at DEBUG."""
+"""Errors that end without intervention, when leaders change or brokers return; logged at DEBUG."""
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class MarkerSender:
         self.markers.drop_shard(shard)
 
     def retry_now(self) -> None:
-        """Send the markers that wait for a retry at once, because leaders have changed."""
+        """Stop waiting for a retry, and send the waiting markers: leaders have changed."""
         if self._retry is not None:
             self._retry.cancel()
             self._on_rested()

@@ -1,9 +1,10 @@
 """Verifies partitions of transactions with their coordinators, for partition leaders (KIP-890).
 
-A leader asks, before a transaction begins in its partition, whether the partition was added to the
-transaction; for producers that do not add partitions themselves, the question adds the partition.
-If this broker is the coordinator, it answers itself. Any other broker is sent one request at a
-time, with all questions that came up meanwhile. The leader decides what to do with the answer.
+Before a transaction begins in its partition, a leader asks whether the partition was added to the
+transaction. For producers that do not add partitions themselves, the question also adds the
+partition. If this broker is the coordinator, no request is sent. Any other coordinator is sent one
+request at a time, with all questions that have come up since the last one. The leader acts on the
+answer.
 """
 
 import asyncio
@@ -59,7 +60,7 @@ class Question:
 
 
 class TransactionQuestions:
-    """The questions on their way to coordinators."""
+    """The questions that wait for an answer of a coordinator."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class TransactionQuestions:
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def ask(self, asked: AddPartitions, done: Verified, *, adds: bool = False) -> None:
-        """Ask whether partitions are in a transaction; with `adds`, add them to it."""
+        """Ask whether partitions are in a transaction; if `adds`, also add them to it."""
         if adds:
             # As it would be in the request to another broker: see AddPartitionsToTxn.
             asked = replace(asked, client_version=BUMPING_VERSION)
@@ -149,7 +150,7 @@ class TransactionQuestions:
         del self._tasks[leader]
 
     def _take(self, leader: int) -> dict[str, Question]:
-        """Take the questions of the next request, which can name a transactional id only once."""
+        """Return the questions of the next request, which can name a transactional id only once."""
         batch: dict[str, Question] = {}
         later: list[Question] = []
         for question in self._queued.pop(leader):

@@ -1,8 +1,9 @@
 """Requests that wait until a pending change of their transactional id has ended.
 
 Such a wait mostly takes some milliseconds, until the markers of the previous transaction are
-written or another leader has added a partition. It saves the client a retry. Owns the waiting
-requests and their deadlines. At its deadline a request is decided from the state at that time.
+written or another leader has added a partition. The wait saves the client a retry. This module owns
+the waiting requests and their deadlines. At its deadline a request is decided from the state at
+that time.
 """
 
 import asyncio
@@ -41,9 +42,9 @@ class Turns:
         self._waiting.setdefault(transactional_id, {})[deadline] = again
 
     def on_changed(self, transactional_id: str) -> None:
-        """Have the requests that wait for this id decided again soon.
+        """Schedule the requests that wait for this id to be decided again.
 
-        Its change is committed, or never will be.
+        Called when a change of the id is committed, or never will be.
         """
         for deadline, again in self._waiting.pop(transactional_id, {}).items():
             deadline.cancel()

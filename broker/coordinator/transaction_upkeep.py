@@ -1,7 +1,7 @@
 """Aborts transactions that are overdue, and forgets transactional ids that are not used.
 
-Owns two timers, which run from the moment when the first shard is loaded. `transaction/` decides
-what is overdue or unused; `Transactions` carries it out.
+The module owns two timers, which run from the moment when the first shard is loaded. `transaction/`
+decides what is overdue or unused; `Transactions` aborts or forgets it.
 """
 
 import logging

@@ -52,7 +52,7 @@ from .transaction_upkeep import TransactionUpkeep
 
 Decide = Callable[[Transaction | None, Now], Decision | NeedsProducerId]
 Decided = Callable[[Decision], None]
-"""Called once with the decision to answer with, perhaps before the call returns."""
+"""Called once with the decision that is the answer, perhaps before the call returns."""
 
 RETRY_MS: Final = 500
 """Milliseconds until a completion that could not be written is tried again."""
@@ -195,7 +195,7 @@ class Transactions:
     def decide_in_turn(
         self, transactional_id: str, decide: Decide, done: Decided, patience_ms: int
     ) -> None:
-        """Decide; wait up to `patience_ms` while the id changes or its transaction is ending."""
+        """Decide; first wait, up to `patience_ms`, until the id has no pending or ending change."""
         until_ms = self._runtime.monotonic_ms() + patience_ms
 
         def attempt() -> None:
@@ -229,7 +229,7 @@ class Transactions:
             self._carry_out(found, decision, done)
 
     def _with_fresh_id(self, transactional_id: str, decide: Decide, done: Decided) -> None:
-        """Decide again once an unused producer id is at hand; the state may have changed then."""
+        """Decide again once an unused producer id is available, from the state at that time."""
 
         def on_taken(error: ErrorCode, producer_id: int) -> None:
             if error:
@@ -254,7 +254,7 @@ class Transactions:
         self._log.append(shard, [record], partial(self.on_settled, shard, change), on_appended)
 
     def on_settled(self, shard: Shard[Ledger], change: Transaction, is_committed: bool) -> None:
-        """End a change that is committed or never will be; send markers for a decided outcome."""
+        """End a pending change: apply or drop it; send markers if it decided an outcome."""
         self._settle(shard, change.transactional_id, is_committed)
         if is_committed and change.state.is_prepared:
             self.sender.add(Ending(change, shard.index, shard.epoch))

@@ -51,7 +51,7 @@ class ClassicGroup:
     # JoinGroup.
 
     def join(self, join: Join, ticket: Ticket, now: Now) -> Effects:
-        """Take a member into the next generation; it is answered when that generation begins."""
+        """Add a member to the next generation; its answer is sent when that generation begins."""
         who = join.who
         if self._is_full_for(who.member_id):
             effects = self._drop(who.member_id, now)
@@ -91,7 +91,7 @@ class ClassicGroup:
         return [Joins(member.member_id, join.reason), *self.phases.rebalance(now)]
 
     def _join_again(self, member: Member, join: Join, ticket: Ticket, now: Now) -> Effects:
-        """Handle a known member that asks for the next generation, or again for the present."""
+        """Handle a JoinGroup of a known member: for the next generation, or again for this one."""
         is_same = member.protocols == join.protocols
         if self.phase is Phase.COMPLETING and is_same:
             return [Reply(ticket, self.phases.joined(member))]  # It did not get the answer.
@@ -169,7 +169,7 @@ class ClassicGroup:
     # SyncGroup.
 
     def sync(self, sync: Sync, ticket: Ticket, now: Now) -> Effects:
-        """Answer a member with its assignment, now or when the leader's SyncGroup is stored."""
+        """Answer a member with its assignment, now or once the leader's assignment is stored."""
         member = self._check_sync(sync)
         if isinstance(member, ErrorCode):
             return [Reply(ticket, Synced(error=member))]
@@ -228,7 +228,7 @@ class ClassicGroup:
     # Heartbeat.
 
     def heartbeat(self, who: Who, generation: int, now: Now) -> ErrorCode:
-        """Extend the member's session; the result says whether it must join again."""
+        """Extend the member's session; the returned error says if the member must join again."""
         member = self.roster.check(who)
         if isinstance(member, ErrorCode):
             return member
@@ -296,7 +296,7 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def note_commit(self, who: Who, now: Now) -> None:
-        """Extend the session of a member that commits, as a heartbeat does."""
+        """Extend the session of a member that commits offsets, as a heartbeat does."""
         member = self.roster.members.get(who.member_id)
         if member is not None:
             self.phases.touch(member, now)

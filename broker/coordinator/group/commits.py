@@ -38,11 +38,11 @@ class Commit:
     generation: int
     offsets: Sequence[NewOffset]
     retention_ms: int = -1
-    """Milliseconds to keep the offsets, as the client asks; with -1 the broker's setting holds."""
+    """The milliseconds to keep the offsets, as the client asks; -1 means the broker's setting."""
     if_unknown: ErrorCode = ErrorCode.ILLEGAL_GENERATION
     """The error for a member of a group that does not exist."""
     producer: tuple[int, int] | None = None
-    """Producer id and epoch, if the offsets belong to a transaction."""
+    """Producer id and epoch if the offsets belong to a transaction; None if they do not."""
 
 
 class Committing(NamedTuple):

@@ -1,7 +1,7 @@
 """Decides which groups and offsets are deleted, on request or after long disuse.
 
-Returns the tombstones to write. Offsets of a group that is being rebalanced count as used, however
-long that takes (KAFKA-13636), and so does an offset that a transaction is about to commit.
+Each function returns the tombstones to write. Offsets of a group that is being rebalanced count as
+used, however long that takes (KAFKA-13636). So does an offset that is pending in a transaction.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,11 @@ def delete_group(state: GroupsState, group_id: str) -> Tombstones | ErrorCode:
 def delete_offsets(
     state: GroupsState, group_id: str, places: Sequence[Place]
 ) -> Deleting | ErrorCode:
-    """Return the tombstones of those offsets whose topics no member reads, or one error."""
+    """Return the tombstones of the given offsets, except in topics that members read.
+
+    Return one error for all of them if the group does not exist, or if its members' subscriptions
+    cannot be known.
+    """
     group = state.groups.get(group_id)
     if group is None or group.phase is Phase.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
@@ -73,7 +77,7 @@ def delete_topics(state: GroupsState, topics: Mapping[str, None]) -> Tombstones:
 
 
 def expire(state: GroupsState, group_id: str, *, wall_ms: int, retention_ms: int) -> Tombstones:
-    """Return tombstones of offsets unused for the retention time, and of a group left empty."""
+    """Return tombstones of offsets unused for `retention_ms`, and of a group left empty by that."""
     group = state.groups[group_id]
     offsets = state.offsets.of(group_id)
     if not _may_expire(group):

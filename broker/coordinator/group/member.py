@@ -1,7 +1,7 @@
 """One member of a group of the classic protocol: its protocols, its wait and its deadline.
 
-State only; `Roster` keeps members, the group changes them. A member that waits for an answer needs
-no heartbeat, unless it is new; all others are removed when their deadline passes.
+This class holds state only; the group changes it. A member that waits for an answer to JoinGroup or
+SyncGroup needs no heartbeat unless it is new. Any other member is removed when its deadline passes.
 """
 
 from dataclasses import dataclass, field
@@ -25,9 +25,9 @@ class Member:
     protocols: tuple[Protocol, ...]
     assignment: bytes = b""
     is_new: bool = False
-    """True from its first JoinGroup until the generation begins: its client may be gone by then."""
+    """True from the first JoinGroup until the generation begins: the client may be gone by then."""
     deadline_ms: int = NEVER
-    """The time (monotonic ms) at which the member is removed, unless it sends a request before."""
+    """The time (monotonic ms) at which the member is removed, unless it sends a request earlier."""
     joining: Ticket | None = field(default=None, repr=False)
     """The ticket of its JoinGroup that waits for the next generation; None if none waits."""
     syncing: Ticket | None = field(default=None, repr=False)
@@ -88,14 +88,14 @@ class Member:
         return self.is_new or (self.joining is None and self.syncing is None)
 
     def update(self, join: Join) -> None:
-        """Take over the values of a repeated join, except protocols, which `Roster` counts."""
+        """Copy the values of a repeated JoinGroup, except the protocols, which `Roster` counts."""
         self.client_id = join.client_id
         self.client_host = join.client_host
         self.session_timeout_ms = join.session_timeout_ms
         self.rebalance_timeout_ms = join.rebalance_timeout_ms
 
     def record(self, protocol: str | None, assignment: bytes) -> MemberMetadata:
-        """Return the member as it is stored in the group's record."""
+        """Return the member as the group's record stores it."""
         return MemberMetadata(
             member_id=self.member_id,
             group_instance_id=self.instance_id,

@@ -1,8 +1,8 @@
 """Committed offsets of the groups of one shard, and those that transactions are about to commit.
 
-Only replayed records change them. A transaction's offsets are pending, by producer, until its
-marker. A commit marker makes each of them effective, unless a later record of the log has already
-set another offset (KIP-98).
+Only replayed records change offsets. A transaction's offsets are pending, by producer, until its
+marker. A commit marker makes each of these offsets effective, unless a later record of the log has
+already set another offset (KIP-98).
 """
 
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ class Committed(NamedTuple):
     metadata: str
     commit_wall_ms: int
     expire_wall_ms: int
-    """Wall time in ms at which the offset expires, if the client asked for a retention; else -1."""
+    """The wall time in ms at which the offset expires; -1 if the client set no retention."""
     position: int
     """The log offset of the record that commits it."""
 
     @classmethod
     def of(cls, value: OffsetCommitValue, position: int) -> "Committed":
-        """Take the offset from a record's value."""
+        """Make a committed offset from a record's value; `position` is the record's log offset."""
         return cls(
             value.offset,
             value.leader_epoch,
@@ -69,18 +69,18 @@ class Offsets:
         yield from (group for group in self._pending_producers if group not in self._groups)
 
     def is_pending(self, group: str, place: Place) -> bool:
-        """True if a transaction is about to commit an offset for this partition."""
+        """True if an open transaction contains an offset of the group for this partition."""
         producers = self._pending_producers.get(group)
         return producers is not None and any(
             place in self._pending[producer][group] for producer in producers
         )
 
     def has_pending(self, group: str) -> bool:
-        """True if a transaction is about to commit any offset of the group."""
+        """True if an open transaction contains any offset of the group."""
         return group in self._pending_producers
 
     def pending(self, group: str) -> list[Place]:
-        """Return the partitions for which transactions are about to commit the group's offsets."""
+        """Return the partitions for which open transactions contain offsets of the group."""
         places: dict[Place, None] = {}
         for producer in self._pending_producers.get(group, ()):
             places |= dict.fromkeys(self._pending[producer][group])
@@ -89,7 +89,10 @@ class Offsets:
     # Replaying.
 
     def replay(self, record: OffsetCommitRecord, position: int, producer_id: int | None) -> None:
-        """Apply a record; `producer_id` is set if the record belongs to a transaction."""
+        """Apply a record at log offset `position`.
+
+        `producer_id` is None unless the record belongs to a transaction.
+        """
         key, value = record.key, record.value
         place = (key.topic, key.partition)
         if value is None:
@@ -121,7 +124,7 @@ class Offsets:
         return list(ended)
 
     def _forget(self, group: str, place: Place) -> None:
-        """Forget a partition's committed offset and all its pending ones, as it was deleted."""
+        """Forget a partition's committed and pending offsets, because of a tombstone."""
         offsets = self._groups.get(group)
         if offsets is not None:
             offsets.pop(place, None)
@@ -146,7 +149,7 @@ def tombstone(group: str, place: Place) -> OffsetCommitRecord:
 
 
 def is_expired(committed: Committed, unused_since_ms: int, wall_ms: int, retention_ms: int) -> bool:
-    """True if the offset's own expiry time, or else the broker's retention, has passed."""
+    """True if the offset's own expiry time has passed, or, without one, the broker's retention."""
     if committed.expire_wall_ms != NO_TIMESTAMP:
         return wall_ms >= committed.expire_wall_ms
     return wall_ms - unused_since_ms >= retention_ms

@@ -94,7 +94,7 @@ class Phases:
         return effects
 
     def maybe_complete_join(self, now: Now) -> Effects:
-        """Begin the generation if no member has to be waited for any more."""
+        """Begin the next generation if every member and every reserved id has joined."""
         if self.phase is not Phase.PREPARING or self._is_first or self._roster.pending:
             return []
         if any(member.joining is None for member in self._roster.members.values()):
@@ -102,7 +102,7 @@ class Phases:
         return self._complete_join(now)
 
     def note_grown(self) -> None:
-        """Note that a member joined, so that a first rebalance waits once more."""
+        """Note that a member joined, which extends a first rebalance by another delay."""
         if self.phase is Phase.PREPARING and self._is_first:
             self._has_grown = True
 
@@ -149,7 +149,7 @@ class Phases:
         return effects
 
     def joined(self, member: Member, *, skip_assignment: bool = False) -> Joined:
-        """Describe the present generation to this member."""
+        """Return the answer to the member's JoinGroup: the present generation."""
         leads = member.member_id == self._roster.leader
         return Joined(
             member_id=member.member_id,
@@ -162,7 +162,7 @@ class Phases:
         )
 
     def note_synced(self, member: Member) -> None:
-        """Note that a member has asked for its assignment, which the sync deadline waits for."""
+        """Note that a member has sent SyncGroup, so that the sync deadline does not remove it."""
         self._unsynced.pop(member.member_id, None)
         if not self._unsynced:
             self._sync_deadline_ms = NEVER
@@ -175,18 +175,21 @@ class Phases:
         self._wake_by(member.deadline_ms)
 
     def expect(self, member: Member, now: Now) -> None:
-        """Mark a member as new: it is removed unless its generation begins in NEW_MEMBER_MS."""
+        """Mark a member as new: it is removed if its generation does not begin in NEW_MEMBER_MS."""
         member.is_new = True
         member.deadline_ms = now.ms + NEW_MEMBER_MS
         self._wake_by(member.deadline_ms)
 
     def reserve(self, member_id: str, deadline_ms: int) -> None:
-        """Reserve a member id that was given out, until a member joins with it or the deadline."""
+        """Reserve a member id, given out but unused, until a member joins with it or a deadline."""
         self._roster.pending[member_id] = deadline_ms
         self._wake_by(deadline_ms)
 
     def on_time(self, now: Now) -> Effects:
-        """Remove members and reserved ids that are overdue, and end a wait whose time is up."""
+        """Remove overdue members and reserved ids, and complete a rebalance that is due.
+
+        Called at or after `wake_ms`; before that it does nothing.
+        """
         if self.wake_ms > now.ms:
             return []
         effects: Effects = []
@@ -204,7 +207,7 @@ class Phases:
         return effects
 
     def after_removal(self, now: Now) -> Effects:
-        """Rebalance after members were removed, so that the others get their partitions."""
+        """Rebalance after members were removed, so that other members get their partitions."""
         if self.phase in (Phase.STABLE, Phase.COMPLETING):
             return self.rebalance(now)
         return self.maybe_complete_join(now)
@@ -215,9 +218,9 @@ class Phases:
         return self._roster.remove(member)
 
     def rename(self, member: Member, member_id: str) -> list[Reply]:
-        """Replace the id of a static member that has restarted.
+        """Replace the member id of a static member that has restarted.
 
-        Return answers for the old client.
+        Return the answers to the requests of the old id.
         """
         if member.member_id in self._unsynced:
             del self._unsynced[member.member_id]
@@ -225,7 +228,7 @@ class Phases:
         return self._roster.rename(member, member_id)
 
     def _forget_silent(self, now: Now, effects: Effects) -> bool:
-        """Remove silent members and unused ids; return True if a member was removed."""
+        """Remove overdue members and reserved ids; return True if a member was removed."""
         is_changed = False
         for member_id, deadline_ms in list(self._roster.pending.items()):
             if deadline_ms <= now.ms:

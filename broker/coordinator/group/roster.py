@@ -1,7 +1,7 @@
 """The members of a group, their ids, their leader, and the protocols that all of them support.
 
-Keeps the members in the order in which they joined, and the member ids that were given to clients
-which have yet to join with them. Phases and deadlines are in `phases`.
+The roster keeps the members in the order in which they joined. It also keeps the member ids that
+were given to clients but not used in a JoinGroup yet. Phases and deadlines are in `phases`.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class Roster:
             self.leader = member.member_id
 
     def remove(self, member: Member) -> list[Reply]:
-        """Remove a member; if it waits for an answer, it gets UNKNOWN_MEMBER_ID.
+        """Remove a member, whose waiting requests are answered with UNKNOWN_MEMBER_ID.
 
         Only `Phases.remove` calls this, since it must also stop waiting for the member.
         """
@@ -54,9 +54,9 @@ class Roster:
         return self.dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID)
 
     def rename(self, member: Member, member_id: str) -> list[Reply]:
-        """Give a static member a new id and keep its place; requests of the old id are fenced.
+        """Give a static member a new id in its old place; fence waiting requests of the old id.
 
-        Only `Phases.rename` calls this, since it must also wait for the new id from now on.
+        Only `Phases.rename` calls this, since from now on it must wait for the new id.
         """
         replies = self.dismiss(member, ErrorCode.FENCED_INSTANCE_ID)
         if self.leader == member.member_id:
@@ -70,7 +70,7 @@ class Roster:
         return replies
 
     def update(self, member: Member, join: Join) -> None:
-        """Take over the values of a member's repeated join."""
+        """Copy the values of a member's repeated JoinGroup, protocols included."""
         self.respeak(member, join.protocols)
         member.update(join)
 
@@ -91,7 +91,7 @@ class Roster:
         return replies
 
     def check(self, who: Who) -> Member | ErrorCode:
-        """Return the member that asks, or UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID."""
+        """Return the member that sent a request, or UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID."""
         if who.instance_id is not None:
             known = self.static_ids.get(who.instance_id)
             if known is None:
@@ -112,7 +112,7 @@ class Roster:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The time in ms that a rebalance waits: the longest of its members' timeouts."""
+        """The time in ms that a rebalance waits: the longest rebalance timeout of a member."""
         return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
 
     def elect_leader(self) -> bool:
@@ -164,7 +164,7 @@ class Roster:
                 self._speakers[name] = count
 
     def told_to_leader(self, protocol: str | None) -> tuple[JoinedMember, ...]:
-        """Return all members as the answer to the leader's JoinGroup lists them."""
+        """Return all members in the form in which the leader's JoinGroup answer lists them."""
         return tuple(
             JoinedMember(each.member_id, each.instance_id, each.metadata(protocol))
             for each in self.members.values()

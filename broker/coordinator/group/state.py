@@ -27,7 +27,7 @@ class GroupsState:
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.written_at: dict[str, int] = {}
-        """The log offset of each group's newest record. Answers that show the group wait until
+        """The log offset of each group's newest record. Answers that depend on the group wait until
         that record is committed."""
 
     # Replaying: coordinator.shard.State.
@@ -35,7 +35,7 @@ class GroupsState:
     def replay(
         self, key: bytes, value: bytes | None, offset: int, header: BatchHeader
     ) -> Unread | None:
-        """Apply a record of the log. Return the reason if it cannot be read, else None."""
+        """Apply a record of the log. Return the reason if the record cannot be read, else None."""
         try:
             record = decode_group_record(key, value)
         except RemoteProtocolError as error:

@@ -1,8 +1,7 @@
 """The requests, answers and effects of a group, as plain values.
 
-Values only. Times are in milliseconds: `now_ms` monotonic, `wall_ms` since the epoch. A `Ticket`
-is the callback of a request that waits for its answer. The group never calls it, but returns it in
-a `Reply`.
+Times are in milliseconds: `now_ms` monotonic, `wall_ms` since the epoch. A `Ticket` is the callback
+of a request that waits for its answer. The group never calls it, but returns it in a `Reply`.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,9 +43,10 @@ class Join:
     protocol_type: str
     protocols: tuple[Protocol, ...]
     fresh_id: str
-    """A random text with which a new member's id ends."""
+    """A random text that becomes the end of a new member's id."""
     needs_known_id: bool = False
-    """True if a new member first gets only its id, to join again with it (JoinGroup 4 and up)."""
+    """True if a new member first gets only its id, and must join again with it (JoinGroup 4 and
+    up)."""
     can_skip_assignment: bool = False
     """True if a leader can be told to keep the present assignment (JoinGroup 9, KIP-814)."""
     reason: str = "no reason given"
@@ -118,7 +118,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """An effect: append the group's record and replay it, then answer when it is committed.
+    """An effect: append the group's record and replay it; send the answers after the commit.
 
     If the record is refused or not committed, the answers carry the error. If it is refused,
     `ClassicGroup.on_store_refused` is called too.

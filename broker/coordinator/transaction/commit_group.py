@@ -14,9 +14,9 @@ A run is one start of the application that uses the group. The checks are made i
                      one that is not open as it is named     INVALID_TXN_STATE
                      else                                    all are committed, the batch recorded
 
-A refused request changes nothing. Each transaction is committed as by EndTxn, and its producer goes
-on as if it had sent that. A whole decision is one batch of the log, so that all of it is committed
-or nothing. Pure; the rules of a single transaction are in `decisions`.
+A refused request changes nothing. Each transaction is committed as by EndTxn, and its producer
+continues as if it had sent EndTxn. A whole decision is one batch of the log, so that all of it is
+committed or nothing. Pure; the rules of a single transaction are in `decisions`.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .ledger import Ledger
 
 RUNS_MAX: Final = 16
-"""The number of a group's runs that are remembered; an older run that returns counts as new."""
+"""The most runs of a group that are remembered; an older run that returns counts as new."""
 TOMBSTONES_MAX: Final = 1_000
 """The most tombstones in one batch; the next check writes the rest."""
 
@@ -62,7 +62,7 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitGroup:
-    """A request: a run (a start of the application) takes over a group, or asks for its state."""
+    """InitCommitGroup: a run (one start of an application) takes over a group."""
 
     group: str
     run: str
@@ -70,7 +70,7 @@ class InitGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """A request: a run (a start of the application) asks to commit its transactions."""
+    """CommitGroup: a run (one start of an application) commits its transactions."""
 
     group: str
     generation: int
@@ -97,13 +97,13 @@ class GroupDecision:
 
 @dataclass(frozen=True, slots=True)
 class NeedsProducerIds:
-    """Asks to decide again with `count` more unused producer ids, as some have no epochs left."""
+    """Asks to decide again with `count` more unused producer ids, because epochs have run out."""
 
     count: int
 
 
 def init_group(ledger: "Ledger", asked: InitGroup, now: Now) -> GroupDecision:
-    """Make this run the group's present one; refuse a run that another run has followed."""
+    """Make the requesting run the group's present one; refuse a run that another has followed."""
     where = f"commit group {asked.group}"
     if not is_group_name(asked.group):
         return _invalid(f"{where!r}: a group is called by {NAME_RULE}")
@@ -241,8 +241,8 @@ def _commit_one(ledger: "Ledger", named: Named, now: Now) -> Decision | NeedsPro
 def left_over(ledger: "Ledger", asked: Commit, decision: GroupDecision) -> list[Named]:
     """Return the transactions to abort after a CommitGroup request.
 
-    After a new commit these are all others of the group that are open. After a replay they are
-    those that the request names: one still open is not a part of the recorded batch.
+    After a new commit these are the group's other open transactions. After a replay these are the
+    transactions named in the request: one that is still open is not part of the recorded batch.
     """
     if not decision.is_replay:
         return losers(ledger, asked.group)
@@ -252,7 +252,10 @@ def left_over(ledger: "Ledger", asked: Commit, decision: GroupDecision) -> list[
 
 
 def losers(ledger: "Ledger", group: str) -> list[Named]:
-    """Return a group's transactions that are open or about to be, which nobody else would end."""
+    """Return a group's transactions that are open, or will be by a pending change.
+
+    No producer will end them.
+    """
     found = [each for each in ledger.open if group_of(each.transactional_id) == group]
     coming = [
         each
@@ -266,7 +269,7 @@ def losers(ledger: "Ledger", group: str) -> list[Named]:
 
 
 def abort_loser(present: Transaction | None, loser: Named, now: Now) -> Decision:
-    """Abort a transaction and fence its producer, unless it has ended meanwhile."""
+    """Abort a transaction and fence its producer, unless the transaction has already ended."""
     if present is None or not is_open_as(present, loser):
         return Decision()
     return Decision(change=decisions.fence(present, now))

@@ -56,7 +56,7 @@ class Now:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducerId:
-    """A request of a producer that begins, or that goes on after an error (KIP-360)."""
+    """InitProducerId: a producer begins, or continues after an error (KIP-360)."""
 
     transactional_id: str
     timeout_ms: int
@@ -66,13 +66,13 @@ class InitProducerId:
 
     @property
     def is_continuing(self) -> bool:
-        """True if the producer states an id, and so goes on after an error."""
+        """True if the producer states its id, which it does to continue after an error."""
         return self.producer_id != NO_PRODUCER_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitions:
-    """A producer's request to add partitions, or a leader's question whether they were added."""
+    """AddPartitionsToTxn: a producer adds partitions, or a leader asks whether they were added."""
 
     transactional_id: str
     producer_id: int
@@ -83,7 +83,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransaction:
-    """A producer's request to end its transaction."""
+    """EndTxn: a producer ends its transaction."""
 
     transactional_id: str
     producer_id: int
@@ -96,7 +96,7 @@ class EndTransaction:
 def init_producer_id(
     present: Transaction | None, asked: InitProducerId, now: Now
 ) -> Decision | NeedsProducerId:
-    """Give the producer the next epoch, which fences others; abort an open transaction."""
+    """Give the producer the next epoch, which fences older ones; abort an open transaction."""
     if present is None:
         return NEEDS_PRODUCER_ID if now.fresh_id is None else _create(asked, now.fresh_id, now)
     if asked.is_continuing and not _is_its_own(present, asked):
@@ -123,7 +123,7 @@ def _is_its_own(present: Transaction, asked: InitProducerId) -> bool:
 
 
 def _is_newest(present: Transaction, asked: InitProducerId) -> bool:
-    """True if the stated epoch is the newest that a producer was given."""
+    """True if the stated epoch is the newest one given to a producer."""
     if present.epoch == EPOCH_MAX:
         return asked.epoch == present.last_epoch
     return asked.epoch == present.epoch
@@ -321,10 +321,11 @@ def is_overdue(present: Transaction, wall_ms: int) -> bool:
 
 
 def time_out(present: Transaction, now: Now) -> Decision | NeedsProducerId:
-    """Abort an overdue transaction, so that its producer cannot go on with it.
+    """Abort an overdue transaction, so that its producer cannot continue it.
 
-    From transaction.version 2 on, it is ended as if its producer had aborted it. The producer's own
-    abort is then a retry, and gives it its next epoch. Below version 2 the producer is fenced.
+    From transaction.version 2 on, the transaction ends as if its producer had aborted it. The
+    producer's own abort is then a retry, and gives the producer its next epoch. Below version 2 the
+    producer is fenced.
     """
     if now.level >= BUMPING_VERSION:
         return _bumped(present, False, now)
@@ -348,7 +349,7 @@ def complete(present: Transaction, now: Now) -> Transaction:
 
 
 def fence(present: Transaction, now: Now, *, last_epoch: int = NO_EPOCH) -> Transaction:
-    """Abort under the next epoch, which no producer gets: InitProducerId raises it once more."""
+    """Abort under the next epoch, which no producer gets: InitProducerId raises the epoch again."""
     return replace(
         present,
         previous_producer_id=present.producer_id,

@@ -1,7 +1,8 @@
 """The commit groups of one partition of `__transaction_state`, and their pending changes.
 
-It works as `Ledger` does for transactional ids: a change is applied at commit, and nothing else is
-decided about its group before. Writes no log; `commit_group` decides the changes.
+It works as `Ledger` does for transactional ids: a change is applied at commit, and until then no
+other request about its group is decided. The coordinator writes the log; `commit_group` decides the
+changes.
 """
 
 from collections.abc import Iterator
@@ -23,7 +24,8 @@ class GroupLedger:
     def __init__(self) -> None:
         self._known: dict[str, CommitGroup] = {}
         self._changing: dict[str, CommitGroup | None] = {}
-        """The changes that are not known to be committed; None stands for a tombstone."""
+        """The pending changes by group, not yet known to be committed; None stands for a
+        tombstone."""
 
     def __iter__(self) -> Iterator[CommitGroup]:
         """Iterate over the groups as committed."""
@@ -37,7 +39,7 @@ class GroupLedger:
         return self._known.get(name)
 
     def is_changing(self, name: str) -> bool:
-        """True if a change of the group is pending, so that nothing else may be decided."""
+        """True if a change of the group is pending, so that no request about it may be decided."""
         return name in self._changing
 
     # Loading.

@@ -1,8 +1,9 @@
 """The transactional ids of one partition of `__transaction_state`, and their pending changes.
 
-A change is applied at commit, unlike those of consumer groups. Until then the old state holds, and
-any other request about the id gets CONCURRENT_TRANSACTIONS. Writes no log and reads no clock: the
-coordinator appends the record that `begin` returns, and reports the outcome with `settle`.
+A change is applied at commit, whereas consumer groups apply changes at the append. Until the commit
+the old state holds, and any other request about the id gets CONCURRENT_TRANSACTIONS. The ledger
+writes no log and reads no clock: the coordinator appends the record that `begin` returns, and
+reports the outcome with `settle`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +34,7 @@ class Ledger:
         self._open: dict[str, None] = {}
         """The ids with an open transaction; only these can be overdue."""
         self._changing: dict[str, Transaction | None] = {}
-        """The changes that are not known to be committed; None stands for a tombstone."""
+        """The pending changes by id, not yet known to be committed; None stands for a tombstone."""
 
     def __iter__(self) -> Iterator[Transaction]:
         """Iterate over the transactions as committed."""
@@ -47,7 +48,7 @@ class Ledger:
         return self._known.get(transactional_id)
 
     def is_changing(self, transactional_id: str) -> bool:
-        """True if a change of the id is pending, so that nothing else may be decided."""
+        """True if a change of the id is pending, so that no request about it may be decided."""
         return transactional_id in self._changing
 
     @property
@@ -65,7 +66,7 @@ class Ledger:
     def replay(
         self, key: bytes, value: bytes | None, offset: int, header: BatchHeader
     ) -> Unread | None:
-        """Apply a record of the log. Return the reason if it cannot be read, else None."""
+        """Apply a record of the log. Return the reason if the record cannot be read, else None."""
         try:
             record = decode_transaction_record(key, value)
         except RemoteProtocolError as error:
@@ -79,10 +80,10 @@ class Ledger:
         return None
 
     def replay_marker(self, header: BatchHeader, *, is_commit: bool) -> None:
-        """Ignore a marker, because nobody writes to this topic in transactions."""
+        """Ignore a marker, because this topic is never written in transactions."""
 
     def on_loaded(self, wall_ms: int) -> list[Transaction]:
-        """Return the transactions being ended; set wall times in the future to `wall_ms`."""
+        """Set wall times in the future to `wall_ms`; return the transactions in a Prepare state."""
         self.groups.on_loaded(wall_ms)
         for transactional_id, known in list(self._known.items()):
             if max(known.started_ms, known.updated_ms) > wall_ms:
@@ -145,7 +146,7 @@ class Ledger:
             raise InvariantViolation(f"{transactional_id}: epoch {change.epoch}")
 
     def check_invariants(self) -> None:
-        """Raise InvariantViolation if ids share a producer id, or values contradict the state."""
+        """Raise InvariantViolation if ids share a producer id, or fields contradict a state."""
         self.groups.check_invariants()
         owners: dict[int, str] = {}
         for known in self._known.values():

@@ -20,7 +20,7 @@ from .transaction import Transaction
 GONE: Final = -2
 """Stands for the leader of a partition that is deleted, alone or with its topic."""
 PARTITIONS_MAX: Final = 10_000
-"""A request takes no further transactions once it has so many partitions."""
+"""The number of partitions from which on a request takes no further transactions."""
 
 NOT_NEEDED: Final = (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)
 """Results after which a marker counts as written. INVALID_PRODUCER_EPOCH means that the partition
@@ -51,7 +51,7 @@ Batch = list[tuple[Ending, list[TopicPartition]]]
 
 
 class Markers:
-    """The transactions that this coordinator is ending, and the way of each of their markers."""
+    """The transactions that this coordinator is ending, and the state of each of their markers."""
 
     def __init__(self) -> None:
         self._endings: dict[str, Ending] = {}
@@ -115,7 +115,7 @@ class Markers:
         return [leader for leader in self._queued if leader not in self._asked]
 
     def take(self, leader: int) -> Batch:
-        """Take the markers of a leader's next request; call `on_answered` or `on_failed` later."""
+        """Return the markers of a leader's next request; `on_answered` or `on_failed` follows."""
         queue = self._queued.pop(leader)
         batch: Batch = []
         count = 0
@@ -149,7 +149,7 @@ class Markers:
         self._rest(batch)
 
     def finished(self) -> list[Ending]:
-        """Return the transactions whose markers are all written, each once."""
+        """Return the transactions whose markers have all been written since the last call."""
         finished, self._finished = self._finished, []
         return [each for each in finished if not each.is_dropped]
 

@@ -1,8 +1,8 @@
 """Encodes a transaction as a record of `__transaction_state`, and decodes it.
 
 Pure. As in Kafka, the log does not keep the last epoch. If the end of a transaction raised the
-epoch, the last epoch follows from the other fields. Otherwise a new coordinator does not recognise
-a request that is retried.
+epoch, the last epoch is derived from the other fields. Otherwise the last epoch is lost, and a new
+coordinator does not recognise a retried request.
 """
 
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ def encode_tombstone(transactional_id: str) -> tuple[bytes, bytes | None]:
 
 
 def from_record(record: TransactionRecord) -> Transaction | None:
-    """Decode a transaction; return None for a tombstone, and for a state that is not kept here."""
+    """Decode a transaction; return None for a tombstone or a state that is not one of `State`."""
     value = record.value
     if value is None or value.transaction_status not in tuple(State):
         return None
@@ -80,7 +80,7 @@ def from_record(record: TransactionRecord) -> Transaction | None:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Group the partitions' indexes by topic, and keep their order."""
+    """Return the partitions' indexes by topic, in their order."""
     found: dict[str, list[int]] = {}
     for topic, index in partitions:
         found.setdefault(topic, []).append(index)

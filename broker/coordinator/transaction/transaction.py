@@ -24,9 +24,9 @@ from typing import Final
 from ....protocol.types import NO_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 
 EPOCH_MAX: Final = 32_767
-"""The last epoch. Only markers have it; a producer gets epoch 0 of another producer id instead."""
+"""The last epoch. Only markers carry it; a producer gets epoch 0 of a new producer id instead."""
 EXHAUSTED_EPOCH: Final = EPOCH_MAX - 1
-"""A producer at this epoch or above gets another producer id instead of a next epoch."""
+"""A producer at this epoch or above gets a new producer id instead of a next epoch."""
 NO_PARTITIONS: Final[Mapping[TopicPartition, None]] = MappingProxyType({})
 BUMPING_VERSION: Final = 2
 """transaction.version from which every end of a transaction raises the epoch (KIP-890)."""
@@ -75,7 +75,7 @@ PREVIOUS: Final[Mapping[State, tuple[State, ...]]] = {
     State.COMPLETE_COMMIT: (State.PREPARE_COMMIT,),
     State.COMPLETE_ABORT: (State.PREPARE_ABORT,),
 }
-"""The states from which each state is reached. Empty is also the state of a new id."""
+"""For each state, the states that may precede it. A new id may begin in Empty, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,19 +85,21 @@ class Transaction:
     transactional_id: str
     producer_id: int
     previous_producer_id: int = NO_PRODUCER_ID
-    """The producer id before the newest transition, which is the same unless that replaced it."""
+    """The producer id before the newest transition; equal to `producer_id` unless that transition
+    replaced the id."""
     next_producer_id: int = NO_PRODUCER_ID
-    """The id that the producer gets, at epoch 0, if a transaction ends at the last usable epoch;
-    -1 otherwise."""
+    """The producer id, used from epoch 0 on, after a transaction that ends at the last usable
+    epoch; -1 otherwise."""
     epoch: int
     """The producer's epoch. While the transaction ends, its markers carry it."""
     last_epoch: int = NO_EPOCH
-    """The epoch before this one, if the producer's own request raised the epoch. A retry of that
-    request is recognised by it. -1 if the epoch was raised for another reason."""
+    """The epoch before this one, if the producer's own request raised the epoch; a retry of that
+    request is recognised by it. It is -1 if the epoch was raised for another reason."""
     timeout_ms: int
     state: State = State.EMPTY
     partitions: Mapping[TopicPartition, None] = field(default_factory=lambda: NO_PARTITIONS)
-    """The partitions in the transaction, in the order they were added, until it is completed."""
+    """The partitions in the transaction, in the order in which they were added; empty once it is
+    completed."""
     started_ms: int = NO_TIMESTAMP
     """Wall time at which the transaction began, in ms."""
     updated_ms: int = NO_TIMESTAMP
