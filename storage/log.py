@@ -86,8 +86,7 @@ class Log:
         )
         self.producers = found.producers
         self.cuts = int(found.may_be_uncut)
-        """A number that changes with every truncation, so that a task can notice one after an
-        await."""
+        """A number that changes with every truncation, so that a waiting task can notice one."""
         self.durability = Durability(self, self.epoch_file, found.recovery_point)
         self.reader = LogReader(self, runtime)
         self.on_flush_due: Callable[[Log], None] | None = None
@@ -150,10 +149,7 @@ class Log:
         return self.leader_epochs.latest_epoch
 
     def end_offset_for(self, epoch: int) -> OffsetAndEpoch | None:
-        """Return the newest known epoch that is at most `epoch`, and its end offset.
-
-        Return None if `epoch` is negative or above the newest, or if no epoch is known.
-        """
+        """Return the newest epoch that is at most `epoch`, and its end offset; None if unknown."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     @property
@@ -296,10 +292,7 @@ class Log:
     # Durability.
 
     async def flush(self) -> None:
-        """Bring everything that was appended before the call to stable storage.
-
-        Raises LogDirectoryFailed.
-        """
+        """Bring all that was appended before the call to stable storage."""
         await self.durability.flush()
 
     async def close(self) -> None:

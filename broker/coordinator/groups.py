@@ -265,10 +265,7 @@ class Groups:
     # Carrying out.
 
     def append(self, shard: GroupShard, records: Sequence[AppendRecord], done: Done) -> bool:
-        """Append records and replay them; `done` gets NONE after the commit, or an error.
-
-        Return False if the append is refused; `done` has been called by then.
-        """
+        """Append and replay records; return False if refused, after `done` got the error."""
         return self._write(shard, records, Write(done))
 
     def _write(self, shard: GroupShard, records: Sequence[AppendRecord], write: Write) -> bool:

@@ -1,7 +1,7 @@
 """Directories and logs that fail while the broker runs, and the replicas that go offline with them.
 
-All replicas in a failed directory are offline until the process restarts. A log that fails alone
-takes only its own replica offline. Owns neither directories nor replicas.
+All replicas in a failed directory are offline until the process restarts. If only a log fails, only
+its own replica goes offline.
 """
 
 import asyncio

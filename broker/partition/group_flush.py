@@ -1,9 +1,9 @@
 """Flushes logs under `flush.policy=group`, off the event loop, one flush at a time for each log.
 
 Under this policy a replica counts only up to its flushed offset: acks=1 waits for the leader's own
-flush, acks=all for the flushes of all members of the ISR. Each append asks for a flush of its log.
-All appends before a flush begins share it; later ones share the next. If a flush fails, the
-directory goes offline, and its producers are answered with that error.
+flush, acks=all for the flushes of all members of the ISR. Each append requests a flush of its log.
+Appends before a flush begins share that flush; later appends share the next one. If a flush fails,
+the directory goes offline, and its producers are answered with that error.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class GroupFlush:
         self._on_follower_flushed = on_follower_flushed
 
     def soon(self, partition: "Partition") -> None:
-        """Queue a flush of the partition's log; if one is running, let another follow it."""
+        """Queue a flush of the partition's log; if a flush is running, another one follows."""
         turn = self._turns.get(partition)
         if turn is None:
             self._turns[partition] = _Turn.WAITING
@@ -62,7 +62,7 @@ class GroupFlush:
             self._turns[partition] = _Turn.AGAIN
 
     def catch_up(self, partition: "Partition") -> None:
-        """Flush the partition's log if it is under `flush.policy=group` and not flushed."""
+        """Queue a flush if the log is under `flush.policy=group` and is not flushed to its end."""
         log = partition.log
         if partition.role.metadata.group_flush and log.flushed_offset < log.log_end_offset:
             self.soon(partition)
@@ -74,7 +74,10 @@ class GroupFlush:
         deadline_ms: int,
         done: Callable[[], None],
     ) -> Waiter | None:
-        """Call `done` once `appended` is flushed or failed; return None if that is so already."""
+        """Call `done` once `appended` is flushed or has failed; return None if that is so now.
+
+        Otherwise return the waiter, which fails at `deadline_ms` (monotonic).
+        """
         if partition.leader is None and not appended.error:
             appended.error = partition.error_without_leader
         offset = appended.last_offset + 1
@@ -89,7 +92,7 @@ class GroupFlush:
         return waiter
 
     def fail(self, partition: "Partition", error: ErrorCode) -> None:
-        """Answer waiting producers with an error, as the role ended or the disk failed."""
+        """Answer waiting producers with an error: the role has ended or the disk has failed."""
         waiters = self._waiters.pop(partition, None)
         if waiters is not None:
             waiters.fail(error)
@@ -122,7 +125,7 @@ class GroupFlush:
             self._on_follower_flushed(partition)
 
     def _on_flushed(self, partition: "Partition") -> None:
-        """Answer producers whose records are flushed, and pass the flushed offset to the leader."""
+        """Answer producers whose records are flushed; tell a follower's leader the new offset."""
         flushed_offset = partition.log.flushed_offset
         waiters = self._waiters.get(partition)
         if waiters is not None:

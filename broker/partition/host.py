@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Host:
-    """The broker as its partitions see it; they also fill its lists `dirty` and `moved`."""
+    """The broker as its partitions see it; partitions add themselves to `dirty` and `moved`."""
 
     broker_id: int
     wheel: Deadlines
@@ -32,7 +32,7 @@ class Host:
     on_storage_error: Callable[["Partition", StorageError], None]
     group_flush: GroupFlush
     on_role_changed: Callable[["Partition"], None]
-    """Called after a new leader epoch, and after a partition went offline."""
+    """Called with a partition that has a new leader epoch or has gone offline."""
     lease: LeaderLease
     brokers: KnownBrokers = field(default_factory=KnownBrokers)
     traffic: Traffic | None = None
@@ -41,7 +41,7 @@ class Host:
     refusals: Refusals = field(default_factory=Refusals)
     openings: intake.Openings = field(default_factory=intake.Openings)
     dirty: list["Partition"] = field(default_factory=list)
-    """Partitions with staged appends."""
+    """Partitions with staged appends, which are to be written."""
     moved: dict["Partition", None] = field(default_factory=dict)
     """Partitions whose high watermark moved since the last checkpoint."""
 

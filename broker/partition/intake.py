@@ -1,7 +1,7 @@
 """Checks a producer's batch at the topic's validation level before it gets offsets, and stamps it.
 
-The 61-byte header and the checksum are checked at every level of `minikafka.records.validation`;
-to walk records is to check each of them:
+The 61-byte header and the checksum are checked at every level of `minikafka.records.validation`. To
+walk records means to check each one. The levels are:
 
     batch        no further check
     structure    records of uncompressed batches are walked, in C and without a copy
@@ -39,7 +39,7 @@ OPENED_PER_EVENT = 8 << 20
 
 
 class NeedsOpening(Exception):
-    """Raised for a batch that expands too far for the event loop: a worker must apply `rules`."""
+    """Raised for a batch that expands too far for the event loop; a worker applies `rules`."""
 
     def __init__(self, rules: RecordRules) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class IntakeRules:
 
 @lru_cache(maxsize=256)
 def rules_of(config: TopicConfig) -> IntakeRules:
-    """Return the rules of a configuration, as one object for all partitions that have it."""
+    """Return the rules of a configuration: one object for all partitions that share it."""
     return IntakeRules(config)
 
 
@@ -173,7 +173,7 @@ def place(
 ) -> BatchHeader:
     """Stamp a checked batch in place and return its new header.
 
-    `log_append_time_ms` replaces the timestamps of its records, unless it is -1.
+    `log_append_time_ms` replaces the timestamps of the batch's records, unless it is -1.
     """
     stamp(buffer, header, offset, leader_epoch)
     if log_append_time_ms >= 0:
@@ -183,9 +183,9 @@ def place(
 
 
 def _is_usual(buffer: memoryview, header: BatchHeader, rules: IntakeRules) -> bool:
-    """True for an uncompressed batch without a fault in its records, as nearly all are.
+    """True for an uncompressed batch whose records have no fault: the usual case, in one walk.
 
-    This takes a single walk. For other batches `_look_inside` finds the fault.
+    For other batches `_look_inside` finds the fault.
     """
     if header.attributes & CODEC_MASK:
         return False
@@ -198,11 +198,10 @@ def _is_usual(buffer: memoryview, header: BatchHeader, rules: IntakeRules) -> bo
 def _look_inside(
     buffer: memoryview, header: BatchHeader, rules: IntakeRules, wall_ms: int, openings: Openings
 ) -> Verdict | None:
-    """Check the records if the rules ask for it.
+    """Check the records if the rules ask for it; otherwise check only the header's timestamps.
 
-    Else only the header's timestamps, and return None.
-
-    Raise ApiError INVALID_TIMESTAMP if one is out of range, or NeedsOpening for a worker.
+    Return the verdict on the records, or None if they were not checked. Raise ApiError
+    INVALID_TIMESTAMP if a timestamp is out of range, or NeedsOpening for a worker.
     """
     earliest, latest = INT64_MIN, INT64_MAX
     if rules.has_time_limits:

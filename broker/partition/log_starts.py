@@ -1,7 +1,8 @@
 """Log start offsets: moved by DeleteRecords requests (KIP-107), and tracked for every replica.
 
-A leader moves its own log start. Followers learn it from the answer to their next fetch, and report
-their own with the fetch after that. Nothing is deleted here: retention later drops whole segments.
+A leader moves its own log start. Followers learn the leader's log start from the answer to their
+next fetch, and report their own with the fetch after that. Retention later deletes whole segments
+below the log start.
 """
 
 from collections.abc import Container
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def delete_before(partition: "Partition", offset: int) -> ErrorCode | int:
-    """Raise the log start to `offset` (or the high watermark); return that offset or an error."""
+    """Raise the leader's log start to `offset`; return the new log start, or an error.
+
+    An `offset` of -1 stands for the high watermark.
+    """
     if partition.offline_because:
         return partition.offline_because
     if partition.leader is None or partition.host.lacks_lease():
@@ -39,9 +43,10 @@ def delete_before(partition: "Partition", offset: int) -> ErrorCode | int:
 
 
 def low_watermark(partition: "Partition", live: Container[int]) -> int:
-    """Return the lowest log start among all replicas whose broker is alive.
+    """Return the lowest log start among the followers whose broker is in `live`.
 
-    It is -1 while one of them has not reported its log start.
+    Return -1 while one of them has not reported its log start, and this replica's own log start if
+    there are no such followers.
     """
     leader = partition.leader
     starts = (

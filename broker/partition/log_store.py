@@ -1,8 +1,9 @@
 """Opens the logs in the data directories, gives them to partitions, and quarantines the rest.
 
-Chooses the directory of a new log, if no admin has, and remembers which directories failed. Of
-several logs of one partition it takes the one that holds most. A log that no partition claims is
-quarantined, never deleted. A failed directory is not used until the process restarts.
+The store chooses the directory of a new log unless an admin has chosen one, and remembers which
+directories failed. Of several logs of one partition the store uses the one that reaches furthest. A
+log that no partition claims is quarantined, never deleted. A failed directory is not used until the
+process restarts.
 """
 
 import logging
@@ -30,7 +31,7 @@ class StoredLog:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """How far the log reaches: its newest leader epoch, then its end.
+        """The log's newest leader epoch, then its end: the order of logs by how far they reach.
 
         Of two replicas the one that reaches further holds all that is committed (KIP-101).
         """
@@ -38,9 +39,9 @@ class StoredLog:
 
 
 class Choices:
-    """The directories that an admin has chosen for replicas before they are here (KIP-113).
+    """The directories that an admin has chosen for replicas not on this broker yet (KIP-113).
 
-    They are kept in memory, for partitions that the metadata knows.
+    They are kept in memory only, for partitions that the metadata knows.
     """
 
     def __init__(self) -> None:
@@ -51,7 +52,7 @@ class Choices:
         self._chosen[key] = directory
 
     def take(self, key: TopicIdPartition) -> LogDirectory | None:
-        """Return the directory for a replica that is made now; None if nobody has chosen one."""
+        """Remove and return the chosen directory of a new replica; None if none was chosen."""
         return self._chosen.pop(key, None)
 
     def keep_known(self, image: MetadataImage) -> None:
@@ -72,7 +73,7 @@ class LogStore:
         self.choices = Choices()
 
     def at(self, path: str) -> LogDirectory | None:
-        """Return the directory of this path, as `log.dirs` has it; None if there is none."""
+        """Return the directory with this path, spelt as in `log.dirs`; None if there is none."""
         path = path.rstrip("/") or "/"
         return next((each for each in self.directories if each.path == path), None)
 

@@ -1,7 +1,7 @@
 """Appends this broker's own batches to a partition: records of coordinators, and markers.
 
-The checks of clients' batches are not made here, and the batches have no sequence numbers. The
-caller waits for the commit as a producer with acks=all does.
+These batches skip the checks of clients' batches, and have no sequence numbers. The caller waits
+for the commit as a producer with acks=all does.
 """
 
 from typing import TYPE_CHECKING
@@ -42,11 +42,11 @@ def append_own(
 
 
 def append_marker(partition: "Partition", marker: TransactionMarker, wall_ms: int) -> Appended:
-    """Write a marker, which ends a producer's transaction here; it is final once committed.
+    """Write a marker, which ends a producer's transaction in this partition once committed.
 
-    The error is INVALID_PRODUCER_EPOCH if the partition knows a newer epoch of the producer, and
-    TRANSACTION_COORDINATOR_FENCED if a newer coordinator has written here. A marker that ends
-    nothing is written, too.
+    The result's error is INVALID_PRODUCER_EPOCH if the partition knows a newer epoch of the
+    producer, and TRANSACTION_COORDINATOR_FENCED if a newer coordinator has written to the
+    partition. A marker without an open transaction is written too.
     """
     partition.write_staged()
     error = _refuse(partition) or partition.log.producers.check_marker(marker)

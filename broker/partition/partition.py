@@ -2,12 +2,12 @@
 
 Its parts keep state of their own: `Staging` the appends to be written, `Verifications` the
 transactions that are about to begin here, `CommitWaiters` the producers that wait and `DataWaiters`
-the fetches that wait. Other modules hold functions on a partition: `reading` reads it,
+the fetches that wait. Other modules have functions on a partition: `reading` answers its readers,
 `own_batches` appends what a coordinator writes, and `log_starts` moves its log start. `leading`
 carries out a leader's effects, and `replication.following` those of a follower.
 
-It never waits: for a cold page or a commit it returns an object that the caller can wait for.
-Appends are staged and written together; reads and new metadata first write what is staged.
+A partition never waits: for a cold page or a commit it returns an object that the caller can wait
+for. Appends are staged and written together; reads and new metadata first write the staged batches.
 
     role               leader       follower     what changes it
     NoRole             None         None         the first metadata
@@ -42,7 +42,7 @@ from .waiters import CommitWaiters, DataWaiters, Waiter
 log = logging.getLogger(__name__)
 
 Role = LeaderReplica | FollowerReplica | NoRole
-"""Each role keeps the newest metadata and the high watermark; the partition has no copy."""
+"""The role of the replica, which keeps the newest metadata and the high watermark."""
 
 
 class Partition:
@@ -78,7 +78,7 @@ class Partition:
         committed = min(max(committed, log.log_start_offset), log.log_end_offset)
         self._become(NoRole(PartitionMetadata(NO_LEADER, -1, -1, (), ()), committed))
         self.offline_because = ErrorCode.NONE
-        """The error of every request once the directory has failed or the topic is deleted."""
+        """The error that answers every request once the replica is offline; NONE before."""
         self.rules = intake.rules_of(log.config)
         self.traffic = None if host.traffic is None else host.traffic.of(self.topic)
         self.staging = Staging(log, self.traffic)
@@ -107,7 +107,7 @@ class Partition:
 
     @property
     def error_without_leader(self) -> ErrorCode:
-        """The error of requests that only a leader may answer, if this broker does not lead."""
+        """The error for requests that only a leader may answer, when this broker does not lead."""
         return self.offline_because or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     @property
@@ -164,7 +164,7 @@ class Partition:
         return staging.add(records, header, leader.metadata.leader_epoch, rules, wall_ms)
 
     def write_staged(self) -> None:
-        """Write all staged batches at once; then acks=1 is done, unless it waits for a flush."""
+        """Write all staged batches; then acks=1 is done, unless it waits for a flush."""
         staging = self.staging
         batches = staging.batches
         if batches is None:
@@ -216,7 +216,7 @@ class Partition:
     def needs_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, *, raises_epoch: bool = False
     ) -> Verification | None:
-        """Return the `guard` that a batch needs to be appended; None if its transaction is open.
+        """Return the `guard` of a batch that begins a transaction; None if one is already open.
 
         The batch waits in it (`Verification.join`) while the coordinator is asked. `raises_epoch`
         is True if each transaction of the client has its own epoch (Produce 12 and later).
@@ -243,7 +243,7 @@ class Partition:
         isolation: int = 0,
         replica_id: int = -1,
     ) -> OffsetAnswer:
-        """Return the offset for a timestamp, or for a negative constant such as LATEST."""
+        """Return the offset of a timestamp (ms), or of a negative constant such as LATEST (-1)."""
         self.write_staged()
         error = reading.refuse(self, current_leader_epoch)
         if error:
@@ -251,7 +251,7 @@ class Partition:
         return reading.list_offset(self, timestamp, isolation, is_replica=replica_id >= 0)
 
     def end_offset_for_epoch(self, epoch: int, *, current_leader_epoch: int = -1) -> OffsetAnswer:
-        """Return the end of the newest epoch in the log that is <= `epoch`; -1 if unknown."""
+        """Return the end of the newest epoch in the log that is at most `epoch`; -1 if unknown."""
         self.write_staged()
         return reading.end_offset_for_epoch(self, epoch, current_leader_epoch)
 
@@ -340,7 +340,7 @@ class Partition:
         self.follower = role if isinstance(role, FollowerReplica) else None
 
     def _end_leadership(self, error: ErrorCode) -> None:
-        """Answer waiting producers with `error`; their records may or may not survive."""
+        """Answer waiting producers with `error`; their records may still be committed."""
         self.verifications.end_leadership()
         if self._commit_waiters is not None:
             self._commit_waiters.fail(error)

@@ -1,8 +1,8 @@
 """Answers the readers of a partition: consumers, followers, and clients that ask for offsets.
 
-A fetch is checked in Kafka's order (epoch, role, assignment, history, range) and read, and the
-progress of a follower is recorded. All this happens without an `await`, so that no change of role
-comes in between (scenarios B-27, B-29). Nothing else than that progress is changed.
+A fetch is checked in Kafka's order (epoch, role, assignment, history, range), the progress of a
+follower is recorded, and the records are read. All this happens without an `await`, so that no
+change of role comes in between (scenarios B-27, B-29). A read changes no other state.
 """
 
 from collections.abc import Awaitable, Callable
@@ -156,7 +156,10 @@ def _note_refusal(partition: "Partition", spec: FetchSpec, why: str) -> None:
 
 
 def _throttle_of(partition: "Partition", follower: int) -> Throttle | None:
-    """Return the throttle for this follower's fetches; None if none applies, as in the ISR."""
+    """Return the throttle for this follower's fetches; None if the follower is not throttled.
+
+    A member of the ISR never is.
+    """
     host = partition.host
     throttle = host.throttles.leader
     if not throttle.is_on or follower in partition.role.metadata.isr:
@@ -270,7 +273,7 @@ def end_offset_for_epoch(
 async def _search(
     partition: "Partition", timestamp: int, epoch: int, end: Callable[[], int]
 ) -> OffsetAnswer:
-    """Search the log; the result counts only if this broker still leads in the same epoch."""
+    """Search the log; refuse the result if this broker does not lead in `epoch` any more."""
     reader = partition.log.reader
     try:
         if timestamp == MAX_TIMESTAMP:

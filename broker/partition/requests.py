@@ -1,7 +1,7 @@
 """The values that request handlers pass to a partition and get from it.
 
-Values only: no partition, log or connection is known here. An `Appended` is filled in twice: at
-once with the result of the checks, and later with an error, if the write or the commit fails.
+An `Appended` is filled in twice: first with the result of the checks, and later with an error if
+the write or the commit fails.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -64,7 +64,7 @@ class FetchSpec:
 
 @dataclass(slots=True)
 class FetchAnswer:
-    """A partition's answer to one fetch. Offsets are -1 if the error leaves them unknown."""
+    """A partition's answer to one fetch. An offset is -1 if it is unknown because of an error."""
 
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = -1
@@ -76,10 +76,11 @@ class FetchAnswer:
     aborted: Sequence[AbortedTransaction] = ()
     """The aborted transactions, whose records a read_committed consumer must skip."""
     cold: Callable[[], Awaitable[Buffer]] | None = None
-    """Set if the records are not in memory. Call and await it, off the read path, to get them."""
+    """Set if the records are not in memory. Call and await it, off the event loop's read path, to
+    get the records."""
     leader_id: int = -1
     leader_epoch: int = -1
-    """The leader's epoch. With `leader_id` it tells a client with old metadata who leads now."""
+    """The leader's epoch. With `leader_id` it tells a client with outdated metadata who leads."""
     preferred_read_replica: int = -1
     """A nearer broker that has the offset, to read from instead (KIP-392); -1 if there is none."""
 
@@ -104,7 +105,7 @@ class DataWaiter(Protocol):
     """
 
     is_follower: bool
-    """True if every append wakes it; False if only a move of the high watermark does."""
+    """True if every append wakes the waiter; False if only a new high watermark does."""
 
     def on_data(self, partition: "Partition") -> None:
         """Wake up, because the partition has readable bytes, changed its role or was removed."""

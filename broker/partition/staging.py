@@ -1,7 +1,7 @@
 """Staged batches: they have their offsets, and those of one read event are written in one write.
 
-Checks nothing, because the caller has checked each batch. `Partition.write_staged` writes all of
-them at once and sets their errors if that fails.
+The caller has checked each batch before it is staged. `Partition.write_staged` writes all staged
+batches together, and sets their errors if the write fails.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ class Staging:
     __slots__ = ("_log", "_traffic", "answers", "batches")
 
     def __init__(self, log: Log, traffic: TopicTraffic | None = None) -> None:
-        """`traffic`, if it is given, counts what is refused, and the first batch of each write."""
+        """`traffic` counts refused batches and the first batch of each write, unless it is None."""
         self._log = log
         self._traffic = traffic
         self.batches: list[tuple[BatchHeader, memoryview]] | None = None
@@ -74,7 +74,10 @@ class Staging:
         return appended
 
     def answer_known(self, known: ProducedBatch | ErrorCode, rules: intake.IntakeRules) -> Appended:
-        """Return the first result of a repeated batch, or a refusal if `known` is an error."""
+        """Return the result of a batch that is not appended: a duplicate, or a refused one.
+
+        `known` is the earlier batch that it repeats, or the error.
+        """
         if isinstance(known, ErrorCode):
             return self.refuse(Appended(known))
         log = self._log

@@ -30,7 +30,7 @@ class TopicTraffic:
 
     def __init__(self) -> None:
         self.messages_in = 0
-        """Records that this broker has taken as a leader, markers too."""
+        """Records that this broker has appended as a leader, markers too."""
         self.bytes_in = 0
         """Bytes of the batches with these records."""
         self.bytes_out = 0
@@ -42,18 +42,19 @@ class TopicTraffic:
         self.replication_bytes_out = 0
         """Bytes of batches that followers were sent."""
         self.produce_requests = 0
-        """Batches that Produce requests brought, one for each partition of a request."""
+        """Batches in Produce requests, one for each partition of a request."""
         self.fetch_requests = 0
         """Reads by Fetch requests, one for each partition of a request."""
         self.failed_produce_requests = 0
-        """Batches that were refused. One that should have gone to another leader does not count."""
+        """Batches that were refused, except because another broker leads."""
         self.failed_fetch_requests = 0
-        """Partitions for which a fetch got an error, other than that another broker leads."""
+        """Partitions for which a fetch got an error, except because another broker leads."""
 
     def on_more(self, batches: Sequence[tuple[BatchHeader, memoryview]], size: int) -> None:
         """Count the batches of one write except the first, which `Staging` has counted.
 
-        All these batches have `size` bytes together, and there are no gaps between their offsets.
+        All these batches, the first included, have `size` bytes together. There are no gaps between
+        their offsets.
         """
         first, last = batches[0][0], batches[-1][0]
         self.produce_requests += len(batches) - 1
@@ -76,7 +77,7 @@ class Traffic:
         """The sums of the topics that have no replica on this broker any more."""
 
     def of(self, topic: str) -> TopicTraffic:
-        """Return the counts of a topic, begun at 0 if it is new here."""
+        """Return the counts of a topic, which begin at 0 if the topic is new on this broker."""
         counts = self._topics.get(topic)
         if counts is None:
             counts = self._topics[topic] = TopicTraffic()

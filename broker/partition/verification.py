@@ -1,17 +1,18 @@
 """Attempts to begin a transaction in a partition, and the batches that wait for them (KIP-890).
 
 Pure. Before the first batch of a transaction is appended here, the coordinator is asked whether the
-partition was added to the transaction. Meanwhile the transaction may end and another begin.
-Therefore each attempt is an object of its own, and the batch is appended only if that object is
-still the producer's newest. An appended batch of the producer ends it, and so does a marker.
+partition was added to the transaction. Before the answer, the transaction may end and another one
+begin. Therefore each attempt is an object of its own, and the batch is appended only if that object
+is still the producer's newest attempt. An appended batch of the producer ends the attempt, and so
+does a marker.
 
     nothing open, no attempt   --asks-->    attempt   --its batch is appended-->  open
                                                |      --marker, role, time---->   nothing
                                                +-- asks again: the same attempt
 
-A producer sends further batches before it is answered. While the coordinator is asked, they queue
-behind the first, on whatever connection they come, and one answer settles all of them in that order
-and in one step. So no batch can overtake those that wait.
+A producer may send further batches before the first is answered. While the coordinator is asked,
+these batches queue behind the first, on whatever connection they arrive, and one answer settles all
+of them in that order and in one step. So no batch can overtake the waiting ones.
 
     attempt: idle   --a batch joins: ask-->   asked, 1 waits    --another joins-->  asked, 2 wait
                     <---------- the answer: each is appended or refused, in order ----------+
@@ -37,11 +38,11 @@ class Waiting(Protocol):
         """Append the batch, or refuse it if the coordinator answered with an error."""
 
     def proceed(self) -> None:
-        """Go on, because all batches that waited for the same answer are written."""
+        """Continue, because all batches that waited for the same answer are written."""
 
 
 class Verification:
-    """One attempt to begin a transaction in a partition. It is equal only to itself."""
+    """One attempt to begin a transaction in a partition. An attempt equals only itself."""
 
     __slots__ = (
         "_waiting",
@@ -63,7 +64,8 @@ class Verification:
         self.is_led = True
         """False once the leadership under which the attempt began has ended."""
         self._waiting: list[Waiting] | None = None
-        """The waiting batches in the order they came; None while no question is under way."""
+        """The waiting batches in the order in which they came; None while the coordinator is not
+        asked."""
 
     def join(self, batch: Waiting) -> bool:
         """Queue a batch; return True if it is the first, so that the coordinator must be asked."""
@@ -74,7 +76,7 @@ class Verification:
         return True
 
     def answered(self) -> list[Waiting]:
-        """Return the batches that waited for the answer, in order. The next batch asks again."""
+        """Return the batches that waited for the answer, in order. The next one asks again."""
         waiting, self._waiting = self._waiting or [], None
         return waiting
 
@@ -96,9 +98,9 @@ class Verifications:
         self._attempts = NO_ATTEMPTS
 
     def begin(self, producer_id: int, attempt: Verification) -> Verification:
-        """Return the producer's attempt that is under way for this epoch; else begin `attempt`.
+        """Return the producer's running attempt of this epoch; else begin `attempt` and return it.
 
-        An attempt of an older epoch is not kept, and permits no batch; but it lets the coordinator
+        An attempt of an older epoch is not kept, and permits no batch. It only lets the coordinator
         be asked, whose answer says why the producer is refused.
         """
         present = self._attempts.get(producer_id)
@@ -116,8 +118,8 @@ class Verifications:
     ) -> ProducedBatch | ErrorCode | None:
         """Check a client's transactional batch; return None if it may be appended.
 
-        Then the producer's attempt ends. Otherwise return the error, or the earlier batch that this
-        one repeats.
+        None also ends the producer's attempt. Otherwise return the error, or the earlier batch that
+        this one repeats.
         """
         producer_id = header.producer_id
         up_to = NOT_VERIFIED
@@ -153,17 +155,17 @@ class Verifications:
         return is_of_epoch and self._attempts.get(header.producer_id) is guard
 
     def end(self, producer_id: int, epoch: int) -> None:
-        """End the producer's attempt, because a batch of this epoch was appended.
+        """End the producer's attempt, because a batch of `epoch` was appended.
 
-        An attempt of a newer epoch continues, because the batch is a late one of the transaction
-        before.
+        An attempt of a newer epoch continues, because then the batch is a late one of the previous
+        transaction.
         """
         attempt = self._attempts.get(producer_id)
         if attempt is not None and attempt.epoch <= epoch:
             self._forget(producer_id)
 
     def end_leadership(self) -> None:
-        """Forget all attempts, because another leader may write markers before this one returns."""
+        """Forget all attempts: other leaders may write markers before this broker leads again."""
         for attempt in self._attempts.values():
             attempt.is_led = False
         self._attempts = NO_ATTEMPTS
@@ -171,8 +173,8 @@ class Verifications:
     def end_by(self, marker: TransactionMarker) -> None:
         """End the producer's attempt, because this marker ends its transaction.
 
-        If each transaction has its own epoch, the marker carries the epoch of the next one. An
-        attempt of the next transaction may have begun before the marker came, and goes on.
+        If each transaction has its own epoch, the marker carries the epoch of the next transaction.
+        An attempt of that next transaction, begun before the marker came, continues.
         """
         attempt = self._attempts.get(marker.producer_id)
         if attempt is None:
@@ -186,7 +188,7 @@ class Verifications:
             self._forget(marker.producer_id)
 
     def remove_older(self, since_ms: int) -> None:
-        """Forget attempts that began at `since_ms` or before, whose batches will not come now."""
+        """Forget attempts that began at `since_ms` or before, whose batches are overdue."""
         old = [each for each, attempt in self._attempts.items() if attempt.since_ms <= since_ms]
         for producer_id in old:
             self._forget(producer_id)

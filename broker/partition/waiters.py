@@ -1,7 +1,7 @@
 """The waiters of a partition: producers that wait for a commit, and fetches that wait for data.
 
-Owns the queues of waiters. `LeaderReplica` decides whether enough replicas (min ISR) hold a
-batch; the result of each append is in its `Appended`.
+`LeaderReplica` decides whether enough replicas (min ISR) hold a batch; the result of each append is
+in its `Appended`.
 """
 
 from collections import deque
@@ -37,11 +37,11 @@ class Waiter:
 
 
 class CommitWaiters:
-    """Appends of one partition in offset order, completed from the front.
+    """Waiting appends of one partition in offset order, completed from the front.
 
-    Offsets only grow, so the queue is sorted by arrival. The exception is a producer's repeat of
-    an older batch that is still uncommitted: it is put where its offset belongs. One deadline on
-    the timer wheel serves the whole queue, at the earliest deadline of the waiters.
+    Offsets only grow, so the queue is sorted by arrival. The exception is a producer's repeat of an
+    older batch that is still uncommitted: it is inserted at its offset. One deadline on the timer
+    wheel serves the whole queue, at the earliest deadline of the waiters.
     """
 
     __slots__ = ("_armed", "_armed_ms", "_queue", "_wheel")
@@ -101,7 +101,7 @@ class CommitWaiters:
             self._armed_ms = NEVER
 
     def _expire(self) -> None:
-        """Answer waiters at their deadline; the data stays in the log and may commit later."""
+        """Answer waiters past their deadline with an error; their records may commit later."""
         now_ms, self._armed, self._armed_ms = self._armed_ms, None, NEVER
         waiting, self._queue = self._queue, deque()
         expired = [waiter for waiter in waiting if waiter.deadline_ms <= now_ms]
@@ -123,7 +123,7 @@ class DataWaiters:
 
     def __init__(self) -> None:
         self.waiting: list[DataWaiter] | None = None
-        """The waiters in the order they came; None while there are none."""
+        """The waiters in the order in which they came; None while there are none."""
 
     def add(self, waiter: DataWaiter) -> None:
         """Notify `waiter` of changes from now on, until `remove`."""

@@ -1,1 +1,1 @@
-"""A partition's replica: the pure rules of leading, following, moving, and being read from."""
+"""The pure rules of a partition's replica: leading, following, moving, and being read from."""

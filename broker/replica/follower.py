@@ -1,8 +1,8 @@
 """The follower's side of one partition: what to fetch next, and what an answer means for the log.
 
-Pure. It sees the log through `LogView` and returns effects; `replication.following` carries them
-out in order, and the fetcher asks `next_fetch` only after every append has returned: the fetch
-offset *is* the acknowledgement.
+Pure. A follower sees the log through `LogView` and returns effects, which `replication.following`
+carries out in order. The fetcher calls `next_fetch` only after every append has returned, because
+the fetch offset *is* the acknowledgement.
 
     phase       next_fetch   left by
     FETCHING    a position   an error answer
@@ -12,8 +12,8 @@ offset *is* the acknowledgement.
 
 Divergence is found by fetching: the request names the epoch of our last record, the answer says
 where the leader's history differs from ours (KIP-595), and we truncate until both agree. A leader
-knows no epochs below its log start. So our log is dropped, too, if it would end below that start
-and is not proven to be the same.
+knows no epochs below its log start. So our whole log is dropped if it would end at or below that
+start and is not proven to be the same.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class FetchPosition(NamedTuple):
 
 @dataclass(slots=True)
 class Fetched(Generic[Batch]):
-    """One partition of a fetch answer, with its records as whole, checked batches."""
+    """One partition of a fetch answer; its records are whole, checked batches."""
 
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = NO_OFFSET
@@ -56,12 +56,13 @@ class Fetched(Generic[Batch]):
     batches: Sequence[Batch] = ()
     first_offset: int = NO_OFFSET
     next_offset: int = NO_OFFSET
-    """The offset after the last batch (`first_offset`: of the first batch); -1 without batches."""
+    """The offset after the last batch; -1 without batches. `first_offset` is that of the first
+    batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """An effect: append the answer's batches exactly as they are."""
+    """An effect: append the answer's batches to our log, unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ class FollowerReplica:
         return self._delayed_until_ms if self.phase is Phase.DELAYED else None
 
     def on_connection_lost(self) -> None:
-        """Fetch again, if the leader's offsets were asked for: no answer will come."""
+        """Leave ASKING, if in it, to fetch again: the leader's offsets will not come."""
         if self.phase is Phase.ASKING:
             self.phase = Phase.FETCHING
 
@@ -254,7 +255,7 @@ class FollowerReplica:
             self._delay(now_ms)
 
     def check_invariants(self, log: LogView) -> None:
-        """Raise InvariantViolation if the high watermark or the log's epoch is out of bounds."""
+        """Raise InvariantViolation if high watermark or newest epoch of the log is impossible."""
         if not 0 <= self.high_watermark <= log.log_end_offset:
             raise InvariantViolation(
                 f"high watermark {self.high_watermark} outside 0..{log.log_end_offset}"
@@ -265,9 +266,9 @@ class FollowerReplica:
             )
 
     def _follow_bounds(self, answer: Fetched[Batch], start: int, end: int) -> list[FollowerEffect]:
-        """Raise our high watermark and log start to the leader's, within `start` to `end`.
+        """Raise our high watermark and log start to the leader's; return the effects.
 
-        Return the effects that do it.
+        Both stay within `start` to `end`, the bounds of our log.
         """
         effects: list[FollowerEffect] = []
         # It never moves down: what is committed stays so, even if a new leader knows less of it.
@@ -296,7 +297,7 @@ class FollowerReplica:
         return NOTHING
 
     def _on_diverging(self, leader: OffsetAndEpoch, leader_start: int, log: LogView) -> Effects:
-        """Truncate to the last point that both histories may share (KIP-101)."""
+        """Return the effects that truncate to where both histories may still agree (KIP-101)."""
         end = log.log_end_offset
         ours = log.end_offset_for(leader.epoch)
         if ours is None:
@@ -308,13 +309,13 @@ class FollowerReplica:
         return self._truncate(target, leader_start, log)
 
     def _is_unproven(self, target: int, leader_start: int, log: LogView) -> bool:
-        """True if our log below `target` may differ from the leader's in a way that nobody sees.
+        """True if our log below `target` may differ from the leader's without being noticed.
 
-        That is so if the log would end at the leader's log start or below. The leader knows no
-        older epochs, and answers that each of them ended at its log start. Only committed records
-        are surely the same. Kafka keeps the others, because nobody can read them. But after a crash
-        our log start may be an older one, and sequences and transactions in those records would
-        count again.
+        That is so if the log would end at or below the leader's log start. The leader knows no
+        older epochs, and answers that each of them ended at its log start. Only our committed
+        records are surely the same as the leader's. Kafka keeps the uncommitted ones, because
+        nobody can read them. But after a crash our log start may be an older one, and then
+        sequences and transactions in those records would count again.
         """
         is_unclean = self.metadata.unclean_epoch > log.latest_epoch
         proven = 0 if is_unclean else self.high_watermark

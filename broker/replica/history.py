@@ -26,14 +26,14 @@ class LogView(Protocol):
         """The newest epoch in the leader-epoch file, or -1 if it has none."""
 
     def end_offset_for(self, epoch: int) -> OffsetAndEpoch | None:
-        """Return the newest epoch that is at most `epoch`, and its end; None if unknown.
+        """Return the newest known epoch that is at most `epoch`, and its end; None if unknown.
 
-        If `epoch` is below the oldest one, return (`epoch`, start of the oldest).
+        If `epoch` is below the oldest known one, return `epoch` and the start of the oldest.
         """
 
 
 def check_leader_epoch(asked: int, ours: int) -> ErrorCode:
-    """Return the error of a request's leader epoch that is not ours; -1 is not checked."""
+    """Return the error of a request whose leader epoch is not `ours`; -1 is not checked."""
     if asked in (ours, NO_EPOCH):
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if asked < ours else ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -1,7 +1,7 @@
 """The leader's view of one partition: how far each follower has fetched, and what is committed.
 
-Pure. No clock, no disk, no sockets: every method takes what happened and returns the effects its
-caller must carry out in order (broker/partition/leading.py).
+Pure. Each `on_...` method takes an event and returns the effects that its caller must carry out in
+order (broker/partition/leading.py).
 
 The ISR in use is always the largest that the controller may have on record:
 
@@ -11,8 +11,9 @@ The ISR in use is always the largest that the controller may have on record:
     outcome unknown  the same                               newer metadata only
 
 Waiting for more replicas than necessary is safe; waiting for fewer is not. A proposal carries the
-partition epoch it was made at, and the controller compares and swaps on it: once metadata shows a
-newer partition epoch, the proposal either is part of it or can never be applied.
+partition epoch at which it was made, and the controller applies the proposal only at that epoch. So
+once metadata shows a newer partition epoch, the proposal is either applied already or can never be
+applied.
 """
 
 from dataclasses import dataclass, replace
@@ -25,8 +26,8 @@ from .state import KnownBrokers, PartitionMetadata
 
 NO_FOLLOWER = -1
 REFUSED_PAUSE_MS = 500
-"""Milliseconds until a member that the controller called ineligible is proposed again. Our view of
-which brokers are alive trails the controller's by about as much."""
+"""Milliseconds until a member that the controller called ineligible is proposed again. This broker
+learns about as late as that which brokers are alive."""
 
 OUTCOME_UNKNOWN = frozenset(
     {
@@ -45,7 +46,7 @@ NOT_APPLIED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_A
 
 @dataclass(frozen=True, slots=True)
 class EpochStarted:
-    """An effect: write (epoch, start offset) to the leader-epoch file before anything else."""
+    """An effect: write (epoch, start offset) to the leader-epoch file before all other effects."""
 
     epoch: int
     start_offset: int
@@ -60,17 +61,17 @@ class HighWatermarkAdvanced:
 
 @dataclass(frozen=True, slots=True)
 class ProposeIsr:
-    """An effect: propose this ISR to the controller. Ours does not change until it answers."""
+    """An effect: propose this ISR to the controller. `LeaderReplica.isr` stays until the answer."""
 
     isr: tuple[tuple[int, int], ...]
-    """(broker id, broker epoch as last seen or -1), in replica order."""
+    """The members as (broker id, broker epoch as last seen, or -1), in replica order."""
     leader_epoch: int
     partition_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class IsrChanged:
-    """An effect: log the new committed ISR, and process the next fetch of each follower."""
+    """An effect: log the new committed ISR, and process the next fetch of each follower in full."""
 
     isr: tuple[int, ...]
 
@@ -129,7 +130,7 @@ class LeaderReplica:
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """The committed ISR and every member proposed for it."""
+        """The committed ISR and every member that is proposed for the ISR."""
         # A proposed member counts already: the controller may have accepted it and could elect it
         # before we hear back. A member proposed to leave counts still, for the same reason.
         if self.proposal is None:
@@ -144,12 +145,12 @@ class LeaderReplica:
 
     @property
     def commits_with_min_isr(self) -> bool:
-        """True if min ISR replicas hold the records that the high watermark passes now."""
+        """True if at least min ISR replicas hold all records below the high watermark."""
         return len(self.maximal_isr) >= self.min_isr
 
     @property
     def is_high_watermark_settled(self) -> bool:
-        """True from this epoch's first commit on; before it, the old leader's may be higher."""
+        """True from this epoch's first commit on; before, the old leader's may be higher."""
         return self.high_watermark >= self.epoch_start_offset
 
     def on_metadata(self, metadata: PartitionMetadata, log_end_offset: int, now_ms: int) -> Effects:
@@ -194,7 +195,7 @@ class LeaderReplica:
         return self._propose_expansion(now_ms) + self._advance_high_watermark(now_ms)
 
     def on_appended(self, log_end_offset: int, now_ms: int) -> Effects:
-        """Note our log's new end; the high watermark follows if it waits for no follower."""
+        """Note our log's new end; raise the high watermark if it waits for no follower."""
         if log_end_offset < self.log_end_offset:
             raise InvariantViolation("the leader's log never shrinks")
         self.log_end_offset = log_end_offset
@@ -208,7 +209,7 @@ class LeaderReplica:
         return self._advance_high_watermark(now_ms) if self.metadata.group_flush else NOTHING
 
     def is_stale_incarnation(self, follower: int, broker_epoch: int) -> bool:
-        """True if an earlier start of this broker sent the fetch (KIP-903)."""
+        """True if an earlier incarnation of the follower's broker sent the fetch (KIP-903)."""
         if broker_epoch == NO_EPOCH:
             return False
         progress = self.followers.get(follower)
@@ -223,7 +224,7 @@ class LeaderReplica:
         broker_epoch: int = NO_EPOCH,
         flushed_offset: int = NO_OFFSET,
     ) -> Effects:
-        """Note a valid fetch at offset N: it proves that the follower has everything below N."""
+        """Note a valid fetch at `fetch_offset`: the follower has everything below that offset."""
         progress = self.followers.get(follower)
         if progress is None or self.is_stale_incarnation(follower, broker_epoch):
             return NOTHING
@@ -253,7 +254,7 @@ class LeaderReplica:
             progress.on_idle_fetches(last_ms)
 
     def on_lag_check(self, now_ms: int, silent: int = NO_FOLLOWER) -> Effects:
-        """Propose an ISR without members that are behind for too long, or that are `silent`."""
+        """Propose an ISR without members that lag too long, and without the broker `silent`."""
         if self.proposal is not None:
             return NOTHING
         if self.metadata.recovering:
@@ -328,7 +329,7 @@ class LeaderReplica:
         return held
 
     def _propose_expansion(self, now_ms: int) -> Effects:
-        """Propose that the leader has recovered, if due; else all followers that may join."""
+        """Propose that the leader has recovered, if it was recovering; else add followers."""
         if self.proposal is not None or now_ms < self._pause_until_ms:
             return NOTHING
         isr = self.metadata.isr

@@ -1,9 +1,9 @@
 """A broker's permission to act as a leader without asking the controller again. Pure.
 
-With leases (`leader.lease.enable` of the controllers) an old leader that is cut off stops by
-itself before the controller elects another one. A lease is granted by the answer to a heartbeat,
-and its time counts from when that heartbeat was sent. The controller counts from its arrival, which
-is later. The clock must go on while the machine is suspended.
+With leases (`leader.lease.enable` of the controllers) an old leader that is cut off stops by itself
+before the controller elects another one. A lease is granted by the answer to a heartbeat, and lasts
+from the moment when the broker sent that heartbeat. The controller counts from the heartbeat's
+arrival, which is later. The clock must continue while the machine is suspended.
 
     event                                   the lease is held
     an answer grants one of N ms            until N ms after its heartbeat was sent
@@ -17,7 +17,7 @@ NO_LEASES = 0
 
 
 class LeaderLease:
-    """Limits what this broker may do alone: acknowledge acks 0 and 1, and serve leader reads."""
+    """The lease that permits this broker to lead: to answer acks 0 and 1, and serve reads."""
 
     __slots__ = ("_given_up_ms", "is_blind", "is_required", "until_ms")
 
@@ -25,7 +25,7 @@ class LeaderLease:
         self.is_required = False
         """True if controllers use leases; otherwise this broker may always act as a leader."""
         self.is_blind = False
-        """True while the metadata is being loaded anew and has not been acted upon."""
+        """True while the metadata is being loaded anew and has not been applied."""
         self.until_ms = -1
         self._given_up_ms = -1
 

@@ -1,8 +1,8 @@
 """The next step in the move of a replica to another directory of its broker (KIP-113).
 
-Pure. While it is copied the replica answers, acknowledges and is in the ISR as before: a move
-changes no role and no epoch. The copy takes its place only while it holds every batch, and while
-everything that the replica has called stable is stable in the copy too.
+Pure. A replica that is being copied answers, acknowledges and is in the ISR as before: a move
+changes no role and no epoch. The copy replaces the replica's files only while the copy holds every
+batch, and while everything up to the replica's flushed offset is stable in the copy too.
 
     COPY ... COPY -> RECORD -> HOLD -> FLUSH -> SWAP
       ^                |                 |
@@ -27,24 +27,24 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How far a move is."""
+    """The progress of a move, from which `next_step` decides."""
 
     is_wanted: bool
-    """False once the replica is offline or deleted, or is asked to be elsewhere."""
+    """False once the replica is offline or deleted, or another directory is requested for it."""
     is_whole: bool = False
     """True if the copy holds every batch of the replica."""
     is_recorded: bool = False
-    """True if the target's checkpoints know the replica."""
+    """True if the target directory's checkpoints have entries for the replica."""
     is_held: bool = False
     """True while no flush of the replica can run."""
     is_flushed: bool = False
-    """True if the copy was flushed since the flushes of the replica are held."""
+    """True if the copy was flushed since `is_held` became True."""
     is_stable: bool = False
-    """True if all that the replica calls stable is stable in the copy."""
+    """True if the copy is stable up to the replica's flushed offset."""
 
 
 def next_step(standing: Standing) -> Step:
-    """Return what to do next."""
+    """Return the next step of the move."""
     if not standing.is_wanted:
         return Step.GIVE_UP
     if standing.is_held:

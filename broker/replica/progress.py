@@ -1,9 +1,9 @@
 """The progress that one follower has proved to its leader, fetch by fetch.
 
-There are two offsets: up to where the follower has fetched, and up to where its copy counts (the
-held offset). They are the same unless `flush.policy=group`, under which a copy counts only up to
-its flushed offset. The held offset decides whether a follower is caught up, because a follower
-whose disk hangs is no better than an absent one.
+There are two offsets: the fetched offset, and the held offset, up to which the follower's copy
+counts. They are the same unless `flush.policy=group`, under which a copy counts only up to its
+flushed offset. The held offset decides whether a follower is caught up, because a follower whose
+disk hangs is no better than an absent one.
 """
 
 from dataclasses import dataclass
@@ -21,17 +21,18 @@ class FollowerProgress:
     log_end_offset: int = NO_OFFSET
     """The follower has fetched everything below this offset."""
     held_offset: int = NO_OFFSET
-    """The follower holds everything below: it is fetched and, under group flush, flushed."""
+    """The follower holds everything below this offset: fetched and, under group flush, flushed."""
     caught_up_at_ms: int = 0
     fetched_at_ms: int = NEVER
     fetch_gap_ms: int = NEVER
     """Milliseconds between the follower's last two fetches; NEVER before the second."""
     mark_offset: int = NO_OFFSET
-    """The leader's log end at `marked_at_ms`. A follower that holds it now was caught up then."""
+    """The leader's log end at `marked_at_ms`. A follower that holds this offset now was caught up
+    then."""
     marked_at_ms: int = 0
     broker_epoch: int = NO_EPOCH
     log_start_offset: int = NO_OFFSET
-    """The log start offset that the follower reported."""
+    """The log start offset that the follower last reported; -1 before."""
 
     def on_fetched(self, fetch_offset: int, held_offset: int, leader_end: int, now_ms: int) -> None:
         """Note a valid fetch at `fetch_offset`, while the leader's log ended at `leader_end`."""
@@ -51,7 +52,7 @@ class FollowerProgress:
         self.fetched_at_ms = now_ms
 
     def forget_unflushed(self) -> None:
-        """Forget the held offset: from now on it is the flushed one, which is not known yet."""
+        """Forget the held offset, because from now on it is the flushed offset, not known yet."""
         self.held_offset = NO_OFFSET
 
     def is_caught_up(self, leader_end: int, since_ms: int) -> bool:
@@ -61,23 +62,23 @@ class FollowerProgress:
     def behind_ms(self, leader_end: int, now_ms: int) -> int:
         """Return the milliseconds since the follower last held the leader's whole log.
 
-        0 means that it holds the log now. Before its first fetch the time counts from the moment
-        at which it could have begun to fetch.
+        0 means that the follower holds the whole log now. Before its first fetch the time counts
+        from the moment at which it could have begun to fetch.
         """
         return 0 if self.held_offset >= leader_end else max(now_ms - self.caught_up_at_ms, 0)
 
     def is_kept(self, leader_end: int, since_ms: int, *, is_silent: bool) -> bool:
         """True if the follower may stay in the ISR.
 
-        If it has stopped fetching (`is_silent`), it may stay only while it holds the whole log. If
-        it has not fetched in this epoch yet, it has the whole lag time to begin.
+        A follower that has stopped fetching (`is_silent`) may stay only while it holds the whole
+        log. One that has not fetched in this leader epoch yet has the whole lag time to begin.
         """
         if is_silent and self.log_end_offset != NO_OFFSET:
             return self.held_offset >= leader_end
         return self.is_caught_up(leader_end, since_ms)
 
     def held_if_caught_up(self, held: int, leader_end: int, since_ms: int) -> int:
-        """Return `held`, or the follower's held offset if that is lower and it is caught up."""
+        """Return the lower of `held` and the held offset of a follower that is caught up."""
         if 0 <= self.held_offset < held and self.is_caught_up(leader_end, since_ms):
             return self.held_offset
         return held
@@ -95,7 +96,7 @@ class FollowerProgress:
 def carried_over(
     known: FollowerProgress | None, is_member: bool, was_member: bool, now_ms: int, lag_max_ms: int
 ) -> FollowerProgress:
-    """Return a follower's progress as far as it stays valid when the metadata changes."""
+    """Return the part of a follower's progress that stays valid when the metadata changes."""
     if is_member:
         # A new member gets the full lag time to prove itself.
         progress = known or FollowerProgress()

@@ -1,7 +1,8 @@
 """Chooses the replica that a consumer should read from: one in its rack that keeps up (KIP-392).
 
-Pure but for the settings. Only a leader chooses, among the members of the ISR that hold the offset;
-a replica that cannot serve the consumer's next fetch refuses it or answers with nothing.
+Pure but for the settings. Only a leader chooses, among the members of the ISR that hold the offset.
+If the chosen replica cannot serve the consumer's next fetch, it refuses that fetch or returns no
+records.
 """
 
 from collections.abc import Callable
@@ -36,9 +37,9 @@ class ReplicaSelectorConfig:
 def nearest(
     leader: LeaderReplica, offset: int, rack: str, rack_of: Callable[[int], str | None]
 ) -> int:
-    """Return the follower from which a consumer in `rack` should read `offset`, or -1.
+    """Return the follower from which a consumer in `rack` should read `offset`.
 
-    -1 stands for the leader. `rack_of` returns None for a broker without a rack, and for one that
+    Return -1 for the leader. `rack_of` returns None for a broker without a rack, and for one that
     the consumer cannot reach.
     """
     if not rack or rack_of(leader.broker_id) == rack:

@@ -1,8 +1,8 @@
-"""Finds followers that have stopped fetching, even if the controller takes them for alive.
+"""Finds followers that have stopped fetching, even if the controller considers them alive.
 
 A live follower fetches at least every replica.fetch.wait.max.ms, whether there is data or not. A
 follower that is cut off only from its leader, perhaps in one direction, keeps its session with the
-controller, so it is not fenced. Every acks=all write would wait for it until
+controller, so the controller does not fence it. Every acks=all write would wait for it until
 replica.lag.time.max.ms is over. The times are kept for each broker, not for each partition.
 """
 
@@ -12,8 +12,8 @@ SILENT_MS: Final = 3_000
 """Milliseconds without a fetch after which a follower is silent; longer than a broker session."""
 LOOK_MS: Final = 1_000
 OWN_STALL_MS: Final = 1_000
-"""A check that is late by more than this shows that our process stood still, so that fetches of
-followers may wait unread."""
+"""A check that is late by more than these milliseconds shows that this process stood still, so that
+fetches of followers may wait unread."""
 
 
 class FollowersHeard:
@@ -28,7 +28,7 @@ class FollowersHeard:
         self._heard_ms[follower] = now_ms
 
     def silent(self, now_ms: int) -> list[int]:
-        """Return the followers that have fallen silent; call it every LOOK_MS."""
+        """Return the followers without a fetch for SILENT_MS; call this every LOOK_MS."""
         looked_ms, self._looked_ms = self._looked_ms, now_ms
         if now_ms - looked_ms > LOOK_MS + OWN_STALL_MS:
             self._heard_ms = dict.fromkeys(self._heard_ms, now_ms)

@@ -23,8 +23,8 @@ class PartitionMetadata:
     recovering: bool = False
     """True if the leader was elected uncleanly and has not yet reported itself recovered."""
     unclean_epoch: int = NO_EPOCH
-    """The newest leader epoch that began with an unclean election; only a log that ends in an
-    older epoch may lose committed records."""
+    """The newest leader epoch that began with an unclean election. A log loses committed records by
+    truncation only if its newest epoch is older."""
     min_isr: int = 1
     """min.insync.replicas as configured; see `effective_min_isr` for its bound."""
     group_flush: bool = False
@@ -60,7 +60,7 @@ class NoRole:
 
     metadata: PartitionMetadata
     high_watermark: int
-    """The high watermark, cut to the log's end, as the disk may have refused the last records."""
+    """The high watermark, at most the log's end: the disk may have refused the last records."""
 
 
 @dataclass(slots=True)
@@ -70,4 +70,5 @@ class KnownBrokers:
     epochs: dict[int, int] = field(default_factory=dict)
     """The broker epoch of every registered broker, by id."""
     eligible: dict[int, int] = field(default_factory=dict)
-    """The broker epochs of those that may join an ISR: neither fenced nor shutting down."""
+    """The broker epochs, by id, of the brokers that may join an ISR: neither fenced nor shutting
+    down."""

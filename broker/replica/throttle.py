@@ -1,8 +1,8 @@
-"""A bound on bytes per second for replicas that catch up or move, so that others have room.
+"""A bound on bytes per second for replicas that catch up or move between directories.
 
-Pure. Bytes are counted after they were moved, and may exceed the bound. The next fetch then waits
-until the excess is paid back by time. The bytes of one second may be moved at once. The fetching
-code decides which replicas are bound; those in sync never are.
+Pure. Bytes are counted after they were transferred, and may exceed the bound. The next fetch then
+waits until enough time has passed for the excess. A burst of one second's bytes is allowed. The
+fetching code decides which replicas are throttled; replicas in sync never are.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ ALL_REPLICAS: Final = ("*",)
 
 @dataclass(slots=True)
 class Throttle:
-    """The bound on one direction (`rate`, in bytes per second), and the bytes moved under it."""
+    """The bound on one direction (`rate`, in bytes per second), and the bytes counted."""
 
     rate: int = INT64_MAX
     _owed: float = 0
-    """Bytes that were moved and are not yet paid back by time."""
+    """Bytes that were transferred and are not yet paid for by time."""
     _paid_at_ms: int = 0
 
     @property
@@ -32,12 +32,12 @@ class Throttle:
         return self.rate < INT64_MAX
 
     def spend(self, count: int, now_ms: int) -> None:
-        """Note that `count` bytes were moved."""
+        """Note that `count` bytes were transferred."""
         self._pay(now_ms)
         self._owed += count
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """True if the bytes of a whole second, or more, are not yet paid back."""
+        """True if the bytes of a whole second, or more, are not yet paid for by time."""
         self._pay(now_ms)
         return self._owed >= self.rate
 

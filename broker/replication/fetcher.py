@@ -1,9 +1,10 @@
 """A replica fetcher: one task, with one connection to one leader, that fetches some partitions.
 
-After the first fetch of a session only partitions whose position changed are named again. A fetch
-offset acknowledges all records before it, so a request is built only after the appends from earlier
-answers have returned. While the leader holds a fetch until it has data, one more may be sent to
-report a change (`interrupt`). Decides nothing about a partition.
+After the first fetch of a session a request names only the partitions whose position changed. A
+fetch offset acknowledges all records before it, so a request is built only after the appends from
+earlier answers have returned. While the leader holds a fetch until there is data, one more request
+may be sent to report a change (`interrupt`). `replica.follower` decides what an answer means for a
+partition.
 """
 
 import asyncio
@@ -65,14 +66,14 @@ class ReplicaFetcher:
         self._changed: dict[tuple[bytes, int], None] = {}
         """The partitions whose next position may differ from the one that the leader knows."""
         self._outside: dict[Partition, None] = {}
-        """The partitions whose fetch offset was outside the leader's log, so its bounds are asked
-        for."""
+        """The partitions whose fetch offset was outside the leader's log, so that the log's bounds
+        must be asked for."""
         self._session = ReplicaSession()
         self._connection: KafkaConnection | None = None
         self._asked: asyncio.Future[memoryview] | None = None
         """The request in flight; the leader may keep it until there is data."""
         self._ahead: asyncio.Future[memoryview] | None = None
-        """The request after `_asked`, if it was sent before the answer to that."""
+        """The request that was sent after `_asked` and before its answer, if there is one."""
         self._news = asyncio.Event()
         self._task = OwnedTask(runtime, f"fetch from broker {leader_id}")
 
@@ -92,7 +93,7 @@ class ReplicaFetcher:
         self._disconnect("the fetcher stopped")
 
     def add(self, partition: Partition) -> None:
-        """Fetch this partition too, or fetch it anew in its new leader epoch."""
+        """Fetch this partition too, or again from the start of its new leader epoch."""
         key = partition.key
         self._partitions[key] = partition
         self._changed[key] = None
@@ -105,19 +106,19 @@ class ReplicaFetcher:
             self._changed[key] = None
 
     def retry_now(self) -> None:
-        """Connect again without a further pause, because the leader has registered again."""
+        """Connect again without waiting for the pause to end: the leader has registered again."""
         self._news.set()
 
     def tell(self, partition: Partition) -> None:
-        """Fetch the partition soon, to report a flush or a new log start to the leader."""
+        """Fetch the partition soon, to report its flushed offset or log start to the leader."""
         self._changed[partition.key] = None
         self.interrupt()
 
     def interrupt(self) -> None:
-        """Send the next request at once, even if the leader holds a fetch until it has data.
+        """Send the next request now, even if the leader holds a fetch until there is data.
 
-        A leader answers that fetch as soon as another one comes behind it. If it holds none, the
-        next request is made soon anyway, and nothing is done here.
+        A leader answers a held fetch as soon as the next one arrives. Without a held fetch nothing
+        is done, because the next request is made soon anyway.
         """
         asked, connection = self._asked, self._connection
         if asked is None or asked.done() or self._ahead is not None or self._session.is_new:
@@ -196,7 +197,7 @@ class ReplicaFetcher:
         return connection.send_raw(request, version=_version(connection))
 
     async def _wait_for_news(self, now_ms: int) -> None:
-        """Wait until a partition is added or a delay is over, as there is nothing to fetch."""
+        """Wait until a partition is added or a delay is over; there is nothing to fetch before."""
         self._news.clear()
         deadlines = [due_ms for p in self if (due_ms := _due_ms(p, now_ms)) is not None]
         within_ms = max(1, min(deadlines) - now_ms) if deadlines else None
@@ -214,7 +215,7 @@ class ReplicaFetcher:
     # Requests.
 
     def _next_request(self, now_ms: int) -> wire.FetchRequest | None:
-        """Make the next fetch, naming what changed; None if there is nothing to fetch at all."""
+        """Build the next fetch with the positions that changed; None if nothing can be fetched."""
         session = self._session
         if session.is_full:
             session.sent.clear()

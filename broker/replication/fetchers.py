@@ -1,8 +1,8 @@
 """Assigns each followed partition to a fetcher of its leader.
 
-Makes a fetcher when the first partition needs one and ends it after the last. At most one fetcher
-has a partition; a partition that this broker leads has none. A leader has `num.replica.fetchers`
-fetchers at most, and topic id and index decide which of them a partition gets.
+A fetcher is made for its first partition and ended after its last. Each followed partition has one
+fetcher; a partition that this broker leads has none. There are at most `num.replica.fetchers`
+fetchers for each leader, and topic id and partition index decide which of them a partition gets.
 """
 
 from collections.abc import Iterable
@@ -76,14 +76,14 @@ class ReplicaFetchers:
             self._fetchers[place].tell(partition)
 
     def on_brokers_changed(self, broker_ids: Iterable[int]) -> None:
-        """Let fetchers connect at once if their leader is one of these brokers."""
+        """Let fetchers connect without further pause if their leader is one of these brokers."""
         changed = dict.fromkeys(broker_ids)
         for place, fetcher in self._fetchers.items():
             if place.leader_id in changed:
                 fetcher.retry_now()
 
     async def settle(self) -> None:
-        """Act on a change of metadata: new partitions are fetched at once, idle fetchers end."""
+        """Complete a change of metadata: fetch new partitions now, and end idle fetchers."""
         for place in self._with_news:
             self._fetchers[place].interrupt()
         self._with_news = {}

@@ -1,7 +1,7 @@
 """Sends ISR changes to the controller: one request at a time, with all changes that wait.
 
-Owns the queue. A proposal is sent again until it is answered, or until its leader has given it up
-or proposes something else. The partition's leader decides what an answer means.
+This module owns the queue. A proposal is sent again until the controller answers it, or until its
+leader withdraws or replaces it. `LeaderReplica` decides what an answer means.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class IsrProposals:
                 failures = 0
 
     def _take(self) -> dict[Partition, ProposeIsr]:
-        """Take proposals off the queue; drop those that their leaders have given up."""
+        """Remove proposals from the queue and return them, except those that leaders withdrew."""
         taken: dict[Partition, ProposeIsr] = {}
         while self._waiting and len(taken) < CHANGES_MAX:
             partition = next(iter(self._waiting))

@@ -1,8 +1,8 @@
 """Reports our log ends to a controller that looks for the longest copy of a partition.
 
 A partition in the state `electing` has no leader and no replica in sync; its metadata asks every
-live replica for the end of its log. Reports are repeated until the metadata no longer asks: they
-are idempotent, and a new controller has received none of them. Changes no log.
+live replica for the end of its log. Reports are repeated until the metadata no longer asks, because
+a new controller has received none of them. They are idempotent.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class LogEndReports:
         self._task = OwnedTask(runtime, "log end reports")
 
     def ask(self, partitions: Iterable[Partition]) -> None:
-        """Report the log ends of these partitions; call it when such metadata is applied."""
+        """Report the log ends of these partitions; call this when such metadata is applied."""
         self._asked.update(dict.fromkeys(partitions))
         if not self._asked:
             return

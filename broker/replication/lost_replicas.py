@@ -1,9 +1,10 @@
 """Reports replicas that are lost with a failed directory, until the controller accepts that.
 
 The controller elects other leaders for them, and lets this broker lead them again only after a
-restart. The broker itself goes on with its other directories. If it cannot report them within
-`log.dir.failure.timeout.ms`, it stops (KIP-858), because clients that take it for the leader would
-wait for ever. The cause of the failure is not reported; heartbeats name the failed directories.
+restart. The broker continues with its other directories. If it cannot report the lost replicas
+within `log.dir.failure.timeout.ms`, it stops (KIP-858), because clients that take it for the leader
+would wait for ever. The cause of the failure is not reported; heartbeats name the failed
+directories.
 """
 
 import asyncio

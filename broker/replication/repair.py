@@ -1,10 +1,10 @@
 """Repairs damaged batches: they are fetched from a peer again and written in their place.
 
-Storage reports damage whenever a reader or the scrub finds it, and never serves it. Here peers are
-asked for the batches by fetches of a debugging consumer: the leader first, then members of the ISR,
-then other replicas. Records with the same offset and leader epoch are the same on all of them. The
-answer must fit exactly: offsets, length, checksums, epochs. While no peer has the batches, their
-readers get KAFKA_STORAGE_ERROR, and peers are asked again.
+Storage reports damage whenever a reader or the scrub finds it, and never serves damaged batches.
+This module asks peers for the batches by fetches of a debugging consumer: the leader first, then
+members of the ISR, then other replicas. Records with the same offset and leader epoch are the same
+on all replicas. The answer must fit exactly: offsets, length, checksums, epochs. While no peer has
+the batches, their readers get KAFKA_STORAGE_ERROR, and peers are asked again.
 
 A task runs only while there is damage.
 """
@@ -48,7 +48,7 @@ Place = tuple[TopicPartition, str, int]
 
 
 class Repairs:
-    """The known damage of one broker that is not yet repaired, and the task that repairs it."""
+    """The known damage of one broker that is not repaired yet, and the task that repairs it."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Repairs:
         self._reach = reach
         self._places: dict[Place, CorruptLog] = {}
         self._told: dict[str, None] = {}
-        """The messages that were logged about present damage, each of them once."""
+        """The messages already logged about damage that still exists: each is logged once."""
         self._news = asyncio.Event()
         self._task = OwnedTask(runtime, "repair of damaged batches")
         self._is_closed = False
@@ -100,7 +100,10 @@ class Repairs:
         self._told.clear()
 
     async def _is_settled(self, name: TopicPartition, error: CorruptLog) -> bool:
-        """Repair damage; return True if it is repaired, gone or beyond repair, else False."""
+        """Repair damage; return False if it must be tried again.
+
+        Return True if the damage is repaired, gone, or beyond repair.
+        """
         partition = self._find(name.topic, name.partition)
         if isinstance(partition, ErrorCode) or partition.offline_because:
             return True

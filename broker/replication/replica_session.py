@@ -1,7 +1,7 @@
 """A follower's half of a fetch session (KIP-227): the positions that the leader knows.
 
 A request names only positions that changed. One request may be sent ahead, while the leader holds
-the one before until it has data; each answer is then matched with its own request. Pure.
+the request before until there is data; each answer is then matched with its own request. Pure.
 """
 
 from ...protocol.messages.fetch import INITIAL_SESSION_EPOCH, INVALID_SESSION_ID
@@ -56,10 +56,7 @@ class ReplicaSession:
             self._overtaken.setdefault(key, self.sent.get(key))
 
     def asked(self, key: Key) -> FetchPosition | None:
-        """Return the partition's position in the oldest unanswered request.
-
-        None if no request has it.
-        """
+        """Return the partition's position in the oldest unanswered request; None if it has none."""
         return self._overtaken[key] if key in self._overtaken else self.sent.get(key)
 
     def on_sent(self) -> None:

@@ -75,7 +75,7 @@ PREVIOUS: Final[Mapping[State, tuple[State, ...]]] = {
     State.COMPLETE_COMMIT: (State.PREPARE_COMMIT,),
     State.COMPLETE_ABORT: (State.PREPARE_ABORT,),
 }
-"""For each state, the states that may precede it. A new id may begin in Empty, too."""
+"""The states that may precede each state. A new id may also begin in Empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
