@@ -64,8 +64,7 @@ class Verification:
         self.is_led = True
         """False once the leadership under which the attempt began has ended."""
         self._waiting: list[Waiting] | None = None
-        """The waiting batches in the order in which they came; None while the coordinator is not
-        asked."""
+        """The waiting batches, the earliest first; None while the coordinator is not asked."""
 
     def join(self, batch: Waiting) -> bool:
         """Queue a batch; return True if it is the first, so that the coordinator must be asked."""
@@ -76,7 +75,7 @@ class Verification:
         return True
 
     def answered(self) -> list[Waiting]:
-        """Return the batches that waited for the answer, in order. The next one asks again."""
+        """Return the batches that waited for the answer, in order. The next batch asks again."""
         waiting, self._waiting = self._waiting or [], None
         return waiting
 
