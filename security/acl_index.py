@@ -8,6 +8,7 @@ Kafka's rule is in `AclIndex.operations`; nothing here knows of super users or o
 import ipaddress
 from bisect import insort
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from ..protocol.acls import (
@@ -105,10 +106,12 @@ class _OfType:
 
 
 class AclIndex:
-    """The entries of a cluster, none of which is there twice."""
+    """The entries of a cluster. Two may differ in nothing but the spelling of an address."""
 
     def __init__(self) -> None:
         self._types: dict[int, _OfType] = {}
+        self._more: dict[Acl, int] = {}
+        """The number of further entries for each that is there more than once."""
 
     def add(self, acl: Acl) -> None:
         """Add an entry."""
@@ -121,13 +124,23 @@ class AclIndex:
             if acl.pattern_type == Pattern.PREFIXED and length not in of_type.lengths:
                 insort(of_type.lengths, length)
         grants = entries.setdefault((acl.principal, host_key(acl.host)), _Grants())
-        if acl.permission == Permission.DENY:
-            grants.denied |= 1 << acl.operation
+        is_denied, bit = acl.permission == Permission.DENY, 1 << acl.operation
+        if bit & (grants.denied if is_denied else grants.allowed):
+            same = replace(acl, host=host_key(acl.host))
+            self._more[same] = self._more.get(same, 0) + 1
+        elif is_denied:
+            grants.denied |= bit
         else:
-            grants.allowed |= 1 << acl.operation
+            grants.allowed |= bit
 
     def remove(self, acl: Acl) -> None:
         """Remove an entry that is there. A pattern covers names as long as any entry has it."""
+        same = replace(acl, host=host_key(acl.host))
+        more = self._more.pop(same, 0)
+        if more:
+            if more > 1:
+                self._more[same] = more - 1
+            return
         of_type = self._types[acl.resource_type]
         named = of_type.named(acl.pattern_type)
         entries, key = named[acl.resource_name], (acl.principal, host_key(acl.host))

@@ -146,6 +146,17 @@ def test_hosts_are_compared_as_addresses_in_any_spelling() -> None:
     assert may(authorizer, Operation.READ, "u", host="::1")
 
 
+def test_one_of_two_spellings_of_a_host_can_go() -> None:
+    """The entry that is left goes on to deny, and can be removed too."""
+    spellings = ("::1", "0:0:0:0:0:0:0:1", "0::1")
+    denied = [acl("t", who="User:*", deny=True, host=host) for host in spellings]
+    authorizer = authorizer_of(*denied, acl("t"))
+    for each in denied:
+        assert not may(authorizer, Operation.READ, "t", host="::1")
+        change(authorizer, gone=[each])
+    assert may(authorizer, Operation.READ, "t", host="::1")
+
+
 def test_super_users_must_be_principals_and_the_class_must_be_known() -> None:
     for key, value, words in (
         ("super.users", "alice;User:b", "'alice' is no principal"),
@@ -160,7 +171,7 @@ def test_super_users_must_be_principals_and_the_class_must_be_known() -> None:
 
 NAMES = ("a", "ab", "abc", "b", "*", "hardcode", "hard")
 PRINCIPALS = ("User:alice", "User:bob", "User:*")
-HOSTS = ("*", HOST, "10.0.0.8")
+HOSTS = ("*", HOST, "10.0.0.8", "::1", "0:0:0:0:0:0:0:1")
 OPS = (
     Operation.ALL,
     Operation.READ,
