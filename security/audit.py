@@ -1,7 +1,8 @@
 """The audit log: what clients were denied, in Kafka's words and under the name of Kafka's logger.
 
-A denial that is repeated is counted, and told again with its count after ten seconds, so that a
-client that tries again and again fills no log. What is remembered is bounded.
+A denial that is repeated is counted, and told again with its count after ten seconds. Of the
+others so many are told in ten seconds, and the rest are counted. So a client that tries again and
+again, or a hundred thousand names in one request, fills no log and stops no loop.
 """
 
 import logging
@@ -15,6 +16,8 @@ from .authorizer import Rights
 
 SAY_AGAIN_MS: Final = 10_000
 REMEMBERED_MAX: Final = 1_000
+LINES_MAX: Final = 1_000
+"""The most lines in SAY_AGAIN_MS; each takes some 50 µs of the event loop."""
 
 log = logging.getLogger("kafka.authorizer.logger")
 
@@ -35,9 +38,12 @@ class Audit:
         self._now_ms = now_ms
         self._said: dict[tuple[object, ...], tuple[int, int]] = {}
         """The time at which each denial was logged, and how often it was repeated since."""
+        self._counted_ms = now_ms() - SAY_AGAIN_MS
+        self._line_count = self._left_out = 0
+        """The lines since then, and the denials that would have been more."""
 
     def note(self, rights: Rights, denial: Denial) -> None:
-        """Log a denial unless the same one was logged within the last ten seconds."""
+        """Log a denial unless the same one, or too many, were logged in the last ten seconds."""
         if not log.isEnabledFor(logging.INFO):
             return
         key, now_ms = (rights.principal, rights.host, *denial), self._now_ms()
@@ -45,11 +51,23 @@ class Audit:
         if now_ms - said_ms < SAY_AGAIN_MS:
             self._said[key] = (said_ms, count + 1)
             return
+        if not self._has_room(now_ms):
+            self._left_out += 1
+            return
         if key not in self._said and len(self._said) >= REMEMBERED_MAX:
             del self._said[next(iter(self._said))]
         self._said[key] = (now_ms, 0)
         more = f" (and {count} times since it was last said)" if count else ""
         log.info("%s%s", _line(rights, denial), more)
+
+    def _has_room(self, now_ms: int) -> bool:
+        """Count one more line; return False if there are too many."""
+        if now_ms - self._counted_ms >= SAY_AGAIN_MS:
+            if self._left_out:
+                log.info("%d more denials were not told one by one", self._left_out)
+            self._counted_ms, self._line_count, self._left_out = now_ms, 0, 0
+        self._line_count += 1
+        return self._line_count <= LINES_MAX
 
 
 def _line(rights: Rights, denial: Denial) -> str:

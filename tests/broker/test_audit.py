@@ -15,7 +15,7 @@ from minikafka.protocol.messages.produce import (
     TopicProduceData,
 )
 from minikafka.runtime.config import from_mapping
-from minikafka.security.audit import REMEMBERED_MAX, SAY_AGAIN_MS, Audit, Denial
+from minikafka.security.audit import LINES_MAX, REMEMBERED_MAX, SAY_AGAIN_MS, Audit, Denial
 from minikafka.security.authorizer import Authorizer, Rights
 from minikafka.security.authorizer_config import AuthorizerConfig
 from minikafka.security.principal import user
@@ -112,6 +112,21 @@ def test_no_text_of_a_client_breaks_a_line_and_no_client_fills_the_memory(
     for number in range(REMEMBERED_MAX + 10):
         audit.note(rights(), denial(str(number)))
     assert len(audit._said) == REMEMBERED_MAX
+
+
+def test_s_56_a_request_with_many_names_does_not_fill_the_log(
+    log: pytest.LogCaptureFixture,
+) -> None:
+    now = [0]
+    audit = Audit(lambda: now[0])
+    for number in range(LINES_MAX + 7):
+        audit.note(rights(), denial(str(number)))
+    assert len(lines(log)) == LINES_MAX
+    now[0] = SAY_AGAIN_MS
+    audit.note(rights(), denial("x"))
+    left_out, line = lines(log)
+    assert left_out == "7 more denials were not told one by one"
+    assert "LITERAL:x " in line
 
 
 def test_a_log_that_is_silent_costs_nothing(log: pytest.LogCaptureFixture) -> None:
