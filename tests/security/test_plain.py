@@ -1,5 +1,6 @@
 """PLAIN: who is let in, and what the others are told."""
 
+import tracemalloc
 from hmac import compare_digest
 
 import pytest
@@ -64,6 +65,17 @@ def test_whoever_logs_in_costs_one_comparison_in_constant_time(
 )
 def test_a_malformed_token_is_refused(token: bytes, message: str) -> None:
     assert answer(token) == Refused(message)
+
+
+def test_a_token_of_many_parts_takes_no_memory() -> None:
+    tracemalloc.start()
+    try:
+        assert answer(bytes(1 << 20)) == Refused(
+            "Invalid SASL/PLAIN response: expected 3 tokens, got 1048577"
+        )
+        assert tracemalloc.get_traced_memory()[1] < 3 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_client_refuses_a_challenge() -> None:
