@@ -15,6 +15,9 @@ from .principal import Principal
 
 MOST_REMEMBERED: Final = 10_000
 """Decisions that one connection remembers; it forgets them all when they are more."""
+LONGEST_REMEMBERED: Final = 256
+"""The most characters of a resource's name whose decision is remembered. A client may send names of
+32 KiB, and each connection would keep 10,000 of them."""
 ANY_NAME: Final = "hardcode"
 """The name for which Kafka asks whether super users and defaults allow some resource of a type."""
 
@@ -106,7 +109,8 @@ class Rights:
         known = self._known.get((resource_type, name))
         if known is None:
             known = authorizer.operations(self._keys, resource_type, name)
-            self._known[resource_type, name] = known
+            if len(name) <= LONGEST_REMEMBERED:
+                self._known[resource_type, name] = known
         return known
 
     def told_operations(self, resource_type: Resource, name: str = CLUSTER_NAME) -> int:

@@ -130,6 +130,14 @@ def test_a_decision_is_forgotten_when_an_entry_changes() -> None:
     assert rights.told_operations(TOPIC, "t") == 0
 
 
+def test_a_client_with_long_names_fills_no_memory() -> None:
+    rights = authorizer_of(acl("t", pattern=Pattern.PREFIXED)).rights_of(ALICE, HOST)
+    for number in range(3):
+        assert rights.may(Operation.READ, TOPIC, f"t{number}" + "x" * 32_000)
+    assert rights.may(Operation.READ, TOPIC, "t")
+    assert list(rights._known) == [(TOPIC, "t")]
+
+
 def test_a_snapshot_replaces_all_entries() -> None:
     authorizer = authorizer_of(acl("old"))
     image = MetadataImage(acls={b"1": acl("new")})
