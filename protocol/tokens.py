@@ -29,6 +29,7 @@ class DelegationToken(NamedTuple):
         """True if the principal may renew the token and let it expire."""
         return principal == self.owner or principal in self.renewers
 
-    def concerns(self, principal: str) -> bool:
-        """True if the principal owns the token, asked for it or may renew it."""
-        return principal == self.requester or self.may_renew(principal)
+    @property
+    def concerned(self) -> tuple[str, ...]:
+        """The principals that own the token, asked for it or may renew it."""
+        return (self.owner, self.requester, *self.renewers)

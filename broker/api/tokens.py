@@ -106,12 +106,17 @@ def describe(
     if error or key is None:
         return DescribeDelegationTokenResponse(error_code=error)
     owners = request.owners
-    named = None if owners is None else [f"{o.principal_type}:{o.principal_name}" for o in owners]
+    # A request may name a million principals, so each token looks up its own among them.
+    named = (
+        None
+        if owners is None
+        else dict.fromkeys(f"{each.principal_type}:{each.principal_name}" for each in owners)
+    )
     return DescribeDelegationTokenResponse(
         tokens=[
             _described(key, token_id, token)
             for token_id, token in call.edge.image.tokens.items()
-            if named is None or any(token.concerns(each) for each in named)
+            if named is None or any(each in named for each in token.concerned)
         ]
     )
 
