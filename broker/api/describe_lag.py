@@ -1,8 +1,7 @@
 """DescribeLag: the committed records and bytes that a reader has left, and their oldest time.
 
 Only leaders answer, under their lease. If nothing is left, the response is sent at once. Otherwise
-one task per request reads batch headers in slices, about MOST_HEADERS at most. An authorizer would
-require DESCRIBE on the topic.
+one task per request reads batch headers in slices, about MOST_HEADERS at most.
 """
 
 from typing import Final, NamedTuple
