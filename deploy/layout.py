@@ -169,10 +169,15 @@ class Layout:
 
 
 def write_properties(node: Node, properties: Mapping[str, str]) -> None:
-    """Write the node's properties file, which appears whole or not at all."""
+    """Write the node's properties file, which appears whole or not at all.
+
+    It may hold passwords, so only its user may read it.
+    """
     node.directory.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{key}={value}\n" for key, value in properties.items())
     unfinished = node.properties_path.with_suffix(".new")
+    unfinished.unlink(missing_ok=True)
+    unfinished.touch(control_key.MODE)
     unfinished.write_text(text)
     unfinished.rename(node.properties_path)
 

@@ -65,6 +65,16 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert "log.segment.bytes" not in read_properties(layout.controllers[0])
 
 
+def test_s_55_only_its_user_reads_a_file_that_may_hold_passwords(tmp_path: Path) -> None:
+    layout = Layout.plan(tmp_path, brokers=1, controllers=1, port=0)
+    node = layout.brokers[0]
+    node.directory.mkdir()
+    node.properties_path.with_suffix(".new").write_text("left by a start that was killed")
+    layout.write({"ssl.key.password": "hunter2"}, {})
+    assert stat.S_IMODE(node.properties_path.stat().st_mode) == 0o600
+    assert read_properties(node)["ssl.key.password"] == "hunter2"
+
+
 def test_an_empty_or_missing_directory_holds_no_cluster(tmp_path: Path) -> None:
     assert Layout.read(tmp_path) is None
     assert Layout.read(tmp_path / "missing") is None
