@@ -214,6 +214,8 @@ def served_of(config: ListenerTlsConfig, stores: Stores) -> Served:
     except ssl.SSLError as error:
         why = f"no client would accept it: {_reason(error)}"
         raise stores.own.refuse(why) from None
+    except ValueError as error:
+        raise stores.own.refuse(f"its certificate cannot be read: {error}") from None
     context.verify_mode = CLIENT_AUTH[config.ssl_client_auth]
     facts = seen.getpeercert() or {}
     names: tuple[tuple[str, str], ...] = facts.get("subjectAltName", ())  # type: ignore[assignment]

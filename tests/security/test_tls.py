@@ -343,6 +343,24 @@ def test_s_25_a_new_certificate_is_used_and_a_broken_file_changes_nothing(
     assert len(caplog.messages) == 1
 
 
+def test_a_certificate_that_only_openssl_reads_is_refused_and_the_one_before_it_stays(
+    runtime: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "server.pem"
+    properties = {"ssl.keystore.location": make("b").write(path)}
+    listener = ListenerTls(runtime, properties, "SSL")
+    first = shown(listener, runtime)
+
+    def subject_of(certificate: bytes) -> str:
+        raise ValueError("the bytes are no certificate")
+
+    monkeypatch.setattr("minikafka.security.tls.subject_of", subject_of)
+    assert "its certificate cannot be read" in refused(runtime, properties)
+    make("b").write(path)
+    runtime.now_ms += LOOK_MS
+    assert shown(listener, runtime) == first
+
+
 def test_s_25_a_client_of_an_authority_that_was_removed_is_refused(
     runtime: Clock, server: dict[str, str], tmp_path: Path
 ) -> None:
