@@ -1,6 +1,7 @@
 """Our tools beside Kafka's own in Java: the same flags, and the same text from the same cluster."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import pytest
 from minikafka.deploy.cli import minikafka
 from minikafka.deploy.local_cluster import LocalCluster
 
+from ...support.cluster import Cluster, free_ports
 from . import kafka_tools
 from .kafka_tools import Said
 
@@ -74,8 +76,11 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 def ours(cluster: LocalCluster, tool: str, *arguments: object) -> Said:
-    to = ("--bootstrap-server", cluster.bootstrap)
-    command = [sys.executable, "-c", CODE, tool, *map(str, (*to, *arguments))]
+    return run_ours(tool, "--bootstrap-server", cluster.bootstrap, *arguments)
+
+
+def run_ours(tool: str, *arguments: object) -> Said:
+    command = [sys.executable, "-c", CODE, tool, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90)
     return Said(done.returncode, done.stdout, done.stderr)
 
@@ -163,3 +168,50 @@ def test_records_are_deleted_and_said_so_as_by_kafkas_tool(
     said = [run(cluster, "delete-records", "--offset-json-file", file) for run in (ours, theirs)]
     assert said[0].out == said[1].out
     assert "partition: cut-0\tlow_watermark: 3\n" in said[0].out
+
+
+@pytest.fixture(scope="module")
+def as_alice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[object, ...]]:
+    """The options with which tools of both kinds log in as alice, where tokens are given."""
+    directory: Path = tmp_path_factory.mktemp("tokens")
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    key = {"delegation.token.secret.key": "a long and random text"}
+    with Cluster(directory, broker_settings=key, controller_settings=key) as one:
+        (port,), broker = free_ports(1), one.broker(1)
+        broker.settings |= {
+            "listeners": f"PLAINTEXT://{broker.address},LOGIN://127.0.0.1:{port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.login.plain.sasl.jaas.config": f'{module} user_alice="secret";',
+        }
+        one.start()
+        alice = directory / "alice.properties"
+        alice.write_text(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+            f'sasl.jaas.config={module} username="alice" password="secret";\n'
+        )
+        yield "--bootstrap-server", f"127.0.0.1:{port}", "--command-config", alice
+
+
+def test_tokens_of_either_tool_are_printed_the_same(as_alice: tuple[object, ...]) -> None:
+    create = ("--create", "--max-life-time-period", -1, "--renewer-principal")
+    tool = "delegation-tokens"
+    his = kafka_tools.run(tool, *as_alice, *create, "User:bob")
+    mine = run_ours(tool, *as_alice, *create, "User:bob")
+    assert (mine.code, his.code) == (0, 0), his.err
+    assert lines_but_tokens(mine.out) == lines_but_tokens(his.out)
+    # Without an owner Kafka's tool asks for the tokens of nobody, and is told of none.
+    describe = ("--describe", "--owner-principal", "User:alice")
+    his, mine = kafka_tools.run(tool, *as_alice, *describe), run_ours(tool, *as_alice, *describe)
+    assert mine.out == his.out
+    assert mine.out.count("[User:bob]") == 2
+    assert run_ours(tool, *as_alice, "--describe").out.count("[User:bob]") == 2
+    hmac = re.findall(r"\S{86}==", mine.out)[0]
+    renew = ("--renew", "--renew-time-period", 60_000, "--hmac", hmac)
+    his, mine = kafka_tools.run(tool, *as_alice, *renew), run_ours(tool, *as_alice, *renew)
+    assert lines_but_tokens(f"{his.out}\n") == lines_but_tokens(mine.out)
+
+
+def lines_but_tokens(out: str) -> str:
+    """Leave out the ids and the secrets of tokens, and the times, which may be a minute later."""
+    return re.sub(r"[\w-]{22} +\S{88}|tokenId : \S{22}|\d{4}-\d\d-\d\dT\d\d:\d\d", "*", out)
