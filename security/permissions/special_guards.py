@@ -306,16 +306,18 @@ def _of_topics(
 
 @dataclass(frozen=True, slots=True)
 class CommittedTransactions:
-    """CommitGroup: whoever may write with each of the transactional ids commits them."""
+    """CommitGroup: whoever may write with the group's name and each transactional id commits them.
+
+    The group is asked for too, because a commit aborts what else is open in it.
+    """
 
     needs: tuple[Need, ...] = (Need(Operation.WRITE, TRANSACTION),)
 
     def check(self, asker: Asker, request: Any) -> Verdict:
         """Refuse the request if one of its transactions is not the client's."""
         need = self.needs[0]
-        names = [each.transactional_id for each in request.transactions]
-        # A group without transactions can be committed by whoever may take it over.
-        if all(demanded(asker, request, need, name) for name in names or [request.group]):
+        names = [request.group, *(each.transactional_id for each in request.transactions)]
+        if all(demanded(asker, request, need, name) for name in names):
             return None
         return Refused(refused_whole(response_to(request), need.error))
 

@@ -190,7 +190,7 @@ ROWS: Sequence[tuple[ApiKey, Row]] = (
     (ApiKey.INIT_COMMIT_GROUP, Row({"group": "x"}, [(Op.WRITE, X)])),
     (
         ApiKey.COMMIT_GROUP,
-        Row({"group": "other", "transactions": [{"transactional_id": "x"}]}, [(Op.WRITE, X)]),
+        Row({"group": "x", "transactions": [{"transactional_id": "x"}]}, [(Op.WRITE, X)]),
     ),
     (ApiKey.COMMIT_GROUP, Row({"group": "x"}, [(Op.WRITE, X)])),
     (ApiKey.DESCRIBE_CONFIGS, Row(OF_TOPIC, [(Op.DESCRIBE_CONFIGS, T)])),

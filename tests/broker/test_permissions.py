@@ -183,6 +183,21 @@ def test_every_version_has_a_row() -> None:
         assert sorted(version for part in parts for version in part) == list(spoken(api_key))
 
 
+@pytest.mark.parametrize(("group", "transactional_id"), [("x", "other"), ("other", "x")])
+async def test_a_group_is_committed_only_by_who_may_write_with_all_of_its_names(
+    make_broker: MakeBroker, group: str, transactional_id: str
+) -> None:
+    """A commit aborts what else is open in the group, so one id of it is not enough."""
+    broker = make_broker(**STANDARD)
+    client = broker.connect()
+    stub = Stub(broker, ApiKey.COMMIT_GROUP)
+    give(broker, right(Op.WRITE, X))
+    named = {"group": group, "transactions": [{"transactional_id": transactional_id}]}
+    asked = filled(request_class(ApiKey.COMMIT_GROUP), named)
+    assert client.ask(asked, 0).error_code == DENIED[X]
+    assert not stub.seen
+
+
 def open_cases() -> Iterator[Any]:
     for api_key, versions in [*((each, spoken(each)) for each in OPEN), *OPEN_BY_VERSION.items()]:
         for version in versions:
