@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..admin.admin import Admin
     from ..admin.token_types import DelegationToken
 
-LONG: Final = click.IntRange(-(2**63), 2**63 - 1)
+LONG: Final = click.IntRange(-1, 2**63 - 1)
 COMPLAINT: Final = "Error while executing delegation token command"
 ROW: Final = "{:<15} {:<30} {:<15} {:<15} {:<25} {:<15} {:<15} {:<15}"
 HEADERS: Final = (
