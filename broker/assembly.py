@@ -1,7 +1,7 @@
 """Makes the parts of a broker and connects them.
 
 Each part gets the other parts that it needs when it is made. A callback may use a part that is made
-a few lines later, because no part works before all are made. `server.py` starts and ends them.
+a few lines later, because no part works before all are made. `server.py` starts and ends the parts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -89,12 +89,12 @@ from .whereabouts import Metadata, Whereabouts
 
 NO_BOUND = 1 << 62
 PEER_REQUEST_MS = 5_000
-"""Milliseconds to wait for another broker's answer; by then another broker may lead."""
+"""Milliseconds to wait for another broker's answer; after so long, another broker may lead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """The parts that are made first and that all other parts of a broker use."""
+    """The parts of a broker that are made first and that all other parts use."""
 
     runtime: Runtime
     settings: Settings
@@ -122,10 +122,10 @@ class Alarms:
     """Callbacks for errors that end the process."""
 
     on_refused: Callable[[ApiError], None]
-    """Called if the controller will never accept this broker as it is configured."""
+    """Called if the controller refuses this broker for good, as it is configured."""
     on_metadata_lost: Callable[[MetadataLost], None]
     crash: Callable[[str], None]
-    """Called with the reason why the broker cannot go on."""
+    """Called with the reason why the broker cannot continue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,9 +234,9 @@ def _make_reach(ground: Ground, metadata: Metadata) -> tuple[Whereabouts, Reach]
 
 
 def _make_security(ground: Ground, listener: str) -> ClientSecurity | None:
-    """Return the security of connections to that listener of other brokers; None if it has none.
+    """Return the security of connections to other brokers' `listener`; None for plain text.
 
-    Raise ConfigError if a setting of it is wrong.
+    Raise ConfigError if one of its settings is wrong.
     """
     config, properties, _ = ground.settings
     sasl = sasl_of(config, properties).get(listener)

@@ -379,9 +379,9 @@ def names_of_listeners(config: BrokerConfig) -> tuple[str, ...]:
 
 
 def protected_listener(config: BrokerConfig) -> str | None:
-    """Return the name of the listener between brokers, for which what all share is not the bound.
+    """Return the name of the inter-broker listener, which has limits of its own.
 
-    It is None if that is the only listener, because clients come by it too.
+    Return None if it is the only listener, because clients use it too.
     """
     return inter_broker_listener(config) if len(bound_listeners(config)) > 1 else None
 

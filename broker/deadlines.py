@@ -1,8 +1,8 @@
 """One coarse timer wheel for all deadlines of a broker, instead of a timer per request.
 
-Owns one timer of the event loop, which runs only while a deadline is armed. Deadlines are rounded
-up to the next notch of 10 ms, so that none fires early and a thousand deadlines of the same notch
-cost one wake-up.
+The wheel owns one timer of the event loop, which runs only while a deadline is armed. Deadlines are
+rounded up to the next multiple of 10 ms, called a notch. So none fires early, and a thousand
+deadlines of the same notch cost one wake-up.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Deadline:
         self.expire: Callable[[], None] | None = None
 
     def cancel(self) -> None:
-        """Make sure that the callback is not called. Does nothing after it was called."""
+        """Make sure that the callback is not called; do nothing if it has been called already."""
         wheel, self._wheel, self.expire = self._wheel, None, None
         if wheel is not None:
             wheel.forget(self)
@@ -57,11 +57,11 @@ class Deadlines:
         return deadline
 
     def after(self, delay_ms: int, expire: Callable[[], None]) -> Deadline:
-        """Call `expire` soon after so many milliseconds from now, unless cancelled."""
+        """Call `expire` soon after `delay_ms` from now, unless cancelled."""
         return self.at(self._runtime.monotonic_ms() + delay_ms, expire)
 
     def forget(self, deadline: Deadline) -> None:
-        """Drop a cancelled deadline; its notch stays, perhaps empty, until its time comes."""
+        """Drop a cancelled deadline; its notch stays, even if empty, until the notch's time."""
         bucket = self._notches.get(deadline.notch)
         if bucket is not None:
             bucket.pop(deadline.number, None)
@@ -86,7 +86,7 @@ class Deadlines:
         self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._turn)
 
     def _turn(self) -> None:
-        """Fire every notch whose time has come, oldest first."""
+        """Call the callbacks of every notch whose time has come, the earliest first."""
         self._timer = None
         now_ms = self._runtime.monotonic_ms()
         due: deque[Deadline] = deque()

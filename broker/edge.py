@@ -1,6 +1,7 @@
-"""The record of those parts of the broker that request handlers may use.
+"""The parts of a broker that its request handlers may use.
 
-Each handler gets it with its call. `assembly.py` makes it; `server.py` starts and ends its parts.
+Each handler gets the `Edge` with its call. `assembly.py` makes it; `server.py` starts and ends its
+parts.
 """
 
 from collections.abc import Mapping
@@ -49,27 +50,28 @@ class Edge:
     limits: ConnectionLimits
 
     doors: Doors
-    """The open connections."""
+    """The open connections, and the limits of their number."""
     entrance: Entrance
     """The new connections that wait because they came too fast."""
     load: Load
     """The accounts and limits of the memory that the connections hold."""
     refusals: Refusals
-    """Logs refused requests and closed connections, and limits how often each is repeated."""
+    """Logs refused requests and closed connections, and limits how often the same message is
+    repeated."""
 
     authorizer: Authorizer | None
-    """The rules of who may do what. It is None if everybody may do everything."""
+    """The rules of who may do what. None if everybody may do everything."""
     logins: Logins | None
-    """The logins by SASL. It is None if no listener asks for one."""
+    """The logins by SASL. None if no listener requires one."""
 
     quotas: Quotas
     """The quotas of clients, and what each client has used of its own."""
 
     token_key: TokenKey | None
-    """The key of delegation tokens. It is None if there are no tokens."""
+    """The key of delegation tokens. None if there are no tokens."""
 
     audit: Audit
-    """Logs what clients are denied."""
+    """Logs the operations that clients are denied."""
 
     metadata: Metadata
     whereabouts: Whereabouts
@@ -79,13 +81,14 @@ class Edge:
     partitions: Partitions
     moves: Moves
     lease: LeaderLease
-    """While it is held, answers may be sent that are valid only if this broker still leads."""
+    """The leader's lease. While it is held, answers may be sent that are valid only if this broker
+    still leads."""
 
     groups: Groups
     transactions: Transactions
     producer_ids: ProducerIds
     telemetry: ClientTelemetry | None
-    """The metrics that clients push. It is None if no metrics are served."""
+    """The metrics that clients push. None if no metrics are served."""
 
     @property
     def image(self) -> MetadataImage:

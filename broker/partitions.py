@@ -1,8 +1,8 @@
 """The partitions that this broker hosts, and how changes of the metadata affect them.
 
-Finds, makes and deletes partitions, and takes those of a failed directory offline. A metadata delta
-is applied to deleted partitions first, then to those that are led here, then to those that follow,
-so that no part acts on a state between the two images.
+`Partitions` finds, makes and deletes partitions, and takes those of a failed directory offline. A
+metadata delta is applied to deleted partitions first, then to partitions that this broker leads,
+then to those that it follows, so that no part acts on a state between the two images.
 """
 
 import logging
@@ -42,15 +42,15 @@ class Links:
     fetchers: ReplicaFetchers
     lease: LeaderLease
     config_of: Callable[[MetadataImage, str], TopicConfig]
-    """Returns the settings of a topic, including defaults."""
+    """Returns the settings of a topic, including defaults, by image and topic name."""
     broker_value: Callable[[MetadataImage, str], int]
-    """Returns the present value of one of the broker's own settings that may change."""
+    """Returns the present value of one of the broker's own dynamic settings, by image and key."""
     propose: Callable[[Partition, ProposeIsr], None]
     """Sends an ISR change to the controller."""
     on_electing: Callable[[list[Partition]], None]
     """Called with the replicas whose log ends the controller needs to elect a leader."""
     on_directory_failed: Callable[[LogDirectory], None]
-    """Called once for each directory that fails; `LogStore.online` has those that are left."""
+    """Called once for each directory that fails; `LogStore.online` has the remaining ones."""
     on_replicas_lost: Callable[[list[TopicIdPartition]], None]
     """Called with replicas that are offline here but not yet in the metadata."""
     traffic: Traffic | None = None
@@ -74,7 +74,7 @@ class Partitions:
         self.fetchers = links.fetchers
         self.image = MetadataImage()
         self.on_role_changed: list[Callable[[Partition], None]] = []
-        """Called with each replica that got a new leader epoch, went offline or was retired."""
+        """Called with each replica that got a new leader epoch, went offline or was removed."""
         self.traffic = links.traffic
         self.group_flush = GroupFlush(runtime, links.fetchers.tell)
         self.heard = FollowersHeard()
@@ -124,7 +124,7 @@ class Partitions:
         return self._not_here(topic_id, index)
 
     def find(self, topic: str, index: int) -> Partition | ErrorCode:
-        """Return the same as `get`, by the topic's name, for requests without topic ids."""
+        """Return the replica as `get` does, by the topic's name, for requests without topic ids."""
         found = self._by_name.get((topic, index))
         if found is not None:
             return found
@@ -143,7 +143,7 @@ class Partitions:
         return self._directory_of[partition]
 
     def note_moved(self, partition: Partition, directory: LogDirectory) -> None:
-        """Note that the partition's files are in another directory since this step."""
+        """Note that the partition's files have just been moved to `directory`."""
         self._directory_of[partition] = directory
         self.host.moved[partition] = None
         self.host.group_flush.catch_up(partition)
@@ -153,8 +153,8 @@ class Partitions:
     def write_staged(self) -> None:
         """Write the batches that were staged since the last call, by one writev per partition.
 
-        Call it at the end of every read event, before any answer is sent. Afterwards every staged
-        `Appended` has the result of its write, which is final for acks=1.
+        The connection calls this at the end of every read event, before any answer is sent. Then
+        every staged `Appended` has the result of its write, which is final for acks=1.
         """
         dirty = self.host.dirty
         if dirty:
@@ -165,13 +165,13 @@ class Partitions:
     # Start.
 
     async def load(self) -> None:
-        """Open every log on disk, and recover those not closed cleanly. Call this first of all."""
+        """Open every log on disk, and recover those not closed cleanly. Must be called first."""
         await self.store.load(lambda topic: self._links.config_of(self.image, topic))
 
     # Metadata.
 
     async def apply_delta(self, delta: Delta, image: MetadataImage) -> None:
-        """Apply a metadata delta, which has led to `image`, to the partitions of this broker."""
+        """Apply a metadata delta, whose result is `image`, to the partitions of this broker."""
         self.write_staged()
         self.image = image
         self._retire_gone(delta, image)

@@ -1,7 +1,7 @@
 """Sends requests of this broker to other brokers, over the inter-broker listener.
 
-Owns one connection per broker and lane, opened on demand. A request is sent only once, and the
-caller decides what to do after a failure. The broker may also send requests to itself.
+`Peers` owns one connection per broker and lane, opened on demand. A request is sent only once, and
+the caller decides what to do after a failure. The broker may also send requests to itself.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Reach(NamedTuple):
     endpoint_of: Callable[[int], Endpoint | None]
     """Returns the address of a broker by id, or None if it is not registered."""
     security: ClientSecurity | None = None
-    """The security of connections to brokers; None if their listener is for plain text."""
+    """The security of connections to brokers; None for plain text."""
 
 
 class PeerFailed(MinikafkaError):

@@ -1,7 +1,7 @@
 """Passes each change of the metadata to the parts of a broker, in a fixed order.
 
-The authorizer and the quotas come first, because they must not wait for what the others await. Then
-partitions, so that the other parts find them as the new metadata has them.
+The authorizer and the quotas come first, because they must not wait for parts that await the disk.
+Partitions come next, so that the other parts find the partitions of the new metadata.
 """
 
 import logging
@@ -29,7 +29,7 @@ class Publishing:
     compaction: Compaction
 
     async def publish(self, delta: Delta, image: MetadataImage) -> None:
-        """Have every part apply `delta`, which has led to `image`."""
+        """Have every part apply `delta`, whose result is `image`."""
         if self.edge.authorizer is not None:
             self.edge.authorizer.on_metadata(delta, image)
         self.edge.quotas.on_metadata(delta, image)
@@ -51,7 +51,7 @@ class Publishing:
 
 
 def bound_connections(edge: Edge, image: MetadataImage) -> None:
-    """Apply the limits on connections that the metadata now has for this broker."""
+    """Apply the connection limits that the metadata sets for this broker."""
     properties = edge.topic_defaults.properties_of(image)
     bounds = bounds_of(properties, names_of_listeners(edge.config))
     edge.doors.bound(bounds)

@@ -31,13 +31,13 @@ T = TypeVar("T")
 HAND_OVER_MS = 10_000
 """Milliseconds that a stop waits for the controller to move leadership to other brokers."""
 HAND_OVER_ALONE_MS = 500
-"""Milliseconds that a stop waits while no controller is connected, as one may come back."""
+"""Milliseconds that a stop waits while no controller is connected, because one may come back."""
 
 log = logging.getLogger(__name__)
 
 
 class Closable(Protocol):
-    """A part that has background work, which must be ended."""
+    """A part whose background work must be ended."""
 
     async def close(self) -> None:
         """End the part's background work."""
@@ -188,7 +188,10 @@ class Broker:
             self._refused.set_exception(error)
 
     async def _end_work(self, *, keep_channel: bool = False) -> None:
-        """End all background work; without `keep_channel` also connections and the channel."""
+        """End all background work, and all connections unless `keep_channel`.
+
+        `keep_channel` keeps the connections and the channel to the controller open.
+        """
         parts, edge = self.parts, self.parts.edge
         working: tuple[Closable, ...] = (
             parts.follower,

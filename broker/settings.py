@@ -1,7 +1,7 @@
 """Reads the broker's configuration from properties, and refuses unknown keys.
 
-A file may be shared with a controller, and may have keys of coordinators that do not exist yet;
-neither is an error or worth a warning.
+A file may be shared with a controller, and may have coordinator keys of newer Kafka versions. Both
+kinds of keys are accepted without a warning.
 """
 
 from collections.abc import Mapping
@@ -89,11 +89,12 @@ PER_LISTENER = (
     *(row for row in settings_of(SaslConfig) if row.key in (ENABLED, BETWEEN_BROKERS, REAUTH)),
     *OF_ONE_LISTENER,
 )
-"""The settings that one listener may have for itself."""
+"""The settings that may also be set for one listener."""
 PER_MECHANISM = (JAAS, REAUTH)
-"""Keys that belong to one mechanism of one listener."""
+"""The keys that may be set for one mechanism of one listener."""
 COORDINATOR_PREFIXES = ("group.", "offsets.", "transaction.", "transactional.", "producer.id.")
-"""Prefixes of coordinators' keys. Unknown keys with such a prefix pass without a warning."""
+"""Prefixes of coordinators' keys. Unknown keys with such a prefix are accepted without a
+warning."""
 
 
 class Settings(NamedTuple):
@@ -111,7 +112,7 @@ class Settings(NamedTuple):
 
 
 def sasl_of(config: BrokerConfig, properties: Mapping[str, str]) -> dict[str, ListenerSasl]:
-    """Return the logins of each listener with SASL; raise ConfigError if a key is wrong."""
+    """Return the SASL settings of each listener with SASL; raise ConfigError if a key is wrong."""
     names = [
         listener.name
         for listener in bound_listeners(config)
@@ -123,7 +124,7 @@ def sasl_of(config: BrokerConfig, properties: Mapping[str, str]) -> dict[str, Li
 def read_settings(properties: Mapping[str, str]) -> Settings:
     """Check properties and return the settings.
 
-    Raise ConfigError for an unknown key or bad value.
+    Raise ConfigError for an unknown key or a bad value.
     """
     own = {key: value for key, value in properties.items() if not _is_elsewhere(key)}
     warnings = check_keys(own, *TABLES, known_unused=KNOWN_UNUSED)
@@ -176,7 +177,7 @@ def _check_listener_keys(config: BrokerConfig, properties: Mapping[str, str]) ->
 
 
 def _is_of_listener(key: str) -> bool:
-    """True if a key is of one listener, or was perhaps meant to be; Kafka's are in lower case."""
+    """True if a key is, or was perhaps meant to be, one listener's; Kafka's are in lower case."""
     return key.lower().startswith(("listener.name", "listeners.name"))
 
 

@@ -2,9 +2,9 @@
 
 A later source overrides an earlier one. The numbers are Kafka's types of config resources:
 
-    built-in default < properties file < (4, "") all brokers < (4, id) this broker < (2, topic)
+built-in default < properties file < (4, "") all brokers < (4, id) this broker < (2, topic)
 
-Owns this order and the table of synonyms. It does not apply settings to open logs.
+This module owns this order and the table of synonyms. `Partitions` applies settings to open logs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -60,23 +60,23 @@ SYNONYMS: dict[str, dict[str, int]] = {
     "segment.ms": {"log.roll.ms": 1, "log.roll.hours": HOUR_MS},
     "unclean.leader.election.enable": {"unclean.leader.election.enable": 1},
 }
-"""The broker's keys for each topic key, with the factor from their unit to the topic key's. The
-first of them that is set wins."""
+"""The broker's keys for each topic key, with the factor from their unit to the topic key's unit.
+The first key that is set takes effect."""
 
 ROWS: dict[str, Setting] = {row.key: row for row in settings_of(TopicConfig)}
 BROKER_KEYS: dict[str, str] = {
     synonym: key for key, synonyms in SYNONYMS.items() for synonym in synonyms
 }
-"""The topic key whose default is set, for each key of the broker in SYNONYMS."""
+"""The topic key whose default each of the broker's keys in SYNONYMS sets."""
 DYNAMIC_ROWS: dict[str, Setting] = {
     row.key: row
     for table in (BrokerConfig, ConnectionLimits, CompactionConfig, TransactionConfig)
     for row in settings_of(table)
     if row.dynamic
 }
-"""The other keys of the broker that can be changed at run time."""
+"""The broker's other keys, not in SYNONYMS, that can be changed at run time."""
 LISTENER_ROWS: dict[str, Setting] = {row.key: row for row in OF_ONE_LISTENER}
-"""The settings of these that one listener may have for itself."""
+"""The dynamic settings that may also be set for one listener."""
 
 
 class Layer(NamedTuple):
@@ -84,13 +84,13 @@ class Layer(NamedTuple):
 
     source: ConfigSource
     name: str
-    """The key by which the source sets it."""
+    """The key that the source sets; it may be a synonym."""
     value: str
-    """The value: in the topic key's unit for a topic, as written for a broker's key."""
+    """The value: for a topic key in that key's unit, for a broker's key as written."""
 
 
 class TopicDefaults:
-    """The defaults of topics on one broker, and the broker's own settings that may change."""
+    """The defaults of topics on one broker, and the broker's own dynamic settings."""
 
     def __init__(self, node_id: int, file_settings: Mapping[str, str]) -> None:
         """Raise ConfigError if the file sets a default that is not valid for a topic."""
@@ -124,11 +124,11 @@ class TopicDefaults:
         return int(row.default if winner is None else row.parse(winner.value, key))
 
     def table_of(self, image: MetadataImage, table: type[C]) -> C:
-        """Return a table of the broker's own keys with their present values, also dynamic ones."""
+        """Return a table of the broker's own settings with their present, also dynamic, values."""
         return from_mapping(table, self.properties_of(image))
 
     def properties_of(self, image: MetadataImage) -> dict[str, str]:
-        """Return the broker's own keys with their present values, also dynamic ones."""
+        """Return the broker's own keys with their present, also dynamic, values."""
         merged = dict(self._settings)
         for name in ("", self._node):
             dynamic = image.configs.get((BROKER, name), {})
@@ -136,7 +136,7 @@ class TopicDefaults:
         return merged
 
     def layers(self, image: MetadataImage, topic: str | None, key: str) -> Iterator[Layer]:
-        """Yield every source that sets a topic key, the one that takes effect first."""
+        """Yield every source that sets a topic key, in order of precedence."""
         row = ROWS[key]
         if topic is not None:
             own = image.configs.get((TOPIC, topic), {})
@@ -155,9 +155,9 @@ class TopicDefaults:
         yield Layer(ConfigSource.DEFAULT_CONFIG, first, row.format(row.default))
 
     def broker_layers(self, image: MetadataImage, key: str) -> Iterator[Layer]:
-        """Yield every source that sets a key of the broker, with the value as written there.
+        """Yield every source that sets a key of the broker, in order of precedence, as written.
 
-        If several keys set the same topic key, in different units, each has its own value. Only
+        If several keys with different units set the same topic key, each has its own value. Only
         the key with the coarsest unit has the default, as in Kafka.
         """
         for source, settings in (
@@ -209,7 +209,7 @@ def key_of_listener(listener: str, key: str) -> str:
 
 
 def _row_of(key: str) -> Setting | None:
-    """Return the setting of a key that is dynamic, also if it is one listener's; else None."""
+    """Return the setting of a dynamic key, also of one listener's; None for any other key."""
     if key.startswith(OF_LISTENER):
         row = LISTENER_ROWS.get(key.removeprefix(OF_LISTENER).partition(".")[2])
         return None if row is None else replace(row, key=key)

@@ -1,6 +1,6 @@
 """Looks up the addresses of brokers and the leaders of partitions in the newest metadata.
 
-Keeps no copy; each look-up reads the present metadata image.
+Each look-up reads the present metadata image.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,10 @@ class Whereabouts:
         return [brokers[each] for each in sorted(brokers) if not brokers[each].fenced]
 
     def endpoint(self, broker_id: int, listener: str) -> tuple[Endpoint, str | None] | None:
-        """Return a live broker's address on `listener` and its rack; None if it has none there."""
+        """Return a live broker's address on `listener` and its rack.
+
+        Return None if the broker is not live or has no such listener; the rack may be None.
+        """
         broker = self._metadata.image.brokers.get(broker_id)
         if broker is None or broker.fenced:
             return None
@@ -48,11 +51,10 @@ class Whereabouts:
         return None if broker is None else broker.endpoint(self.inter_broker_listener)
 
     def is_used_by(self, broker_id: int, listener: str) -> bool:
-        """True if a broker of that id connects to this one over that listener.
+        """True if the broker `broker_id` connects to this one over the listener named `listener`.
 
-        This holds for the inter-broker listener of this broker, and for that of the other, which is
-        the first that it has registered: while the configuration is changed broker by broker, the
-        two differ.
+        That is the inter-broker listener of this broker or of the other one, which is the first
+        that it registered. The two differ while the configuration is changed broker by broker.
         """
         if listener == self.inter_broker_listener:
             return True
@@ -60,14 +62,15 @@ class Whereabouts:
         return broker is not None and broker.endpoints[0].name == listener
 
     def leader_of(self, topic_id: bytes, index: int) -> tuple[int, int]:
-        """Return the leader id and epoch of a partition; (-1, -1) if it is unknown."""
+        """Return a partition's leader id and leader epoch; (-1, -1) if the partition is unknown."""
         state = self._metadata.image.partition(topic_id, index)
         return (-1, -1) if state is None else (state.leader, state.leader_epoch)
 
     def controller_id(self) -> int:
         """Return the broker that clients get as the controller: this one, or else any live one.
 
-        Every broker forwards admin requests to the active controller. -1 if no broker is live.
+        Clients send their admin requests to it, and every broker forwards such requests to the
+        active controller. Return -1 if no broker is live.
         """
         brokers = self.live_brokers()
         if any(broker.broker_id == self.node_id for broker in brokers):

@@ -1,11 +1,10 @@
 """The configuration table: one frozen class per owner, one declared setting per field.
 
-From this declaration come the parsing of properties files and overrides, the bounds,
-DescribeConfigs and docs/config.md. This module never decides what a setting means, and opens
-nothing.
+The parsing of properties files and overrides, the bounds, DescribeConfigs and docs/config.md are
+derived from this declaration. The owner of a setting gives it its meaning.
 
-A field's type is int, float, bool, str or tuple[str, ...]. It may also be one of these `| None`;
-then an empty value is None. A class may define `check(self)` for rules across fields.
+A field's type is int, float, bool, str or tuple[str, ...], perhaps with `| None`: then an empty
+value is None. A class may define `check(self)` for rules across fields.
 """
 
 import dataclasses
@@ -63,7 +62,8 @@ class Setting:
     secret: bool = False
     """True if the value is never shown."""
     aliases: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Other keys for the setting, in order of precedence, each with a factor for its number."""
+    """Other keys for the setting, in order of precedence. A number given by such a key is
+    multiplied by the factor."""
 
     @property
     def required(self) -> bool:
@@ -80,7 +80,7 @@ class Setting:
         return {float: "DOUBLE", bool: "BOOLEAN", str: "STRING"}.get(self.type, "LIST")
 
     def parse(self, text: str, key: str | None = None) -> Any:
-        """Turn text into a checked value. Raise ConfigError, which names `key` or the own key."""
+        """Return the checked value of a text. Raise ConfigError, which names `key` or its own."""
         key = key or self.key
         text = text.strip()
         if not text and self.optional:
@@ -119,7 +119,7 @@ class Setting:
             raise ConfigError(key, shown, f"must be at most {most}")
 
     def format(self, value: Any) -> str:
-        """Return the text that `parse` would turn into this value."""
+        """Return the text of which `parse` makes this value."""
         if value is None:
             return ""
         if self.type is bool:
@@ -154,10 +154,11 @@ def setting(
     aliases: Mapping[str, int] | Sequence[str] = (),
     doc: str,
 ) -> Any:
-    """Declare one field. Without a default the key is required.
+    """Declare one setting. Without a default its key is required.
 
-    `aliases` are other keys for the same setting. If it maps them to numbers, the value given by an
-    alias is multiplied (`{"log.retention.hours": 3_600_000}`) unless it is zero or negative.
+    `aliases` are other keys for the same setting. If `aliases` maps keys to factors, a number given
+    by such a key is multiplied (`{"log.retention.hours": 3_600_000}`) unless it is zero or
+    negative. Bounds are inclusive.
     """
     scales = aliases if isinstance(aliases, Mapping) else dict.fromkeys(aliases, 1)
     row = {
@@ -177,7 +178,7 @@ def setting(
 
 
 def part(table: type) -> Any:
-    """Declare one field that is a table itself; its settings count as those of the whole table."""
+    """Declare a field that is a table itself; its settings count as those of the whole table."""
     return dataclasses.field(default_factory=table, metadata={"part": table})
 
 
@@ -185,7 +186,7 @@ def part(table: type) -> Any:
     frozen_default=True, kw_only_default=True, field_specifiers=(setting, part, dataclasses.field)
 )
 def config_table(cls: type[C]) -> type[C]:
-    """Make a class of `setting` fields frozen, slotted, keyword-only, and readable as a table."""
+    """Make a class with `setting` fields a table: frozen, slotted and keyword-only."""
     made: Any = dataclass(frozen=True, kw_only=True, slots=True)(cls)
     hints = typing.get_type_hints(cls)
     rows: list[Setting] = []
@@ -249,10 +250,11 @@ def _checked(config: C) -> C:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    r"""Read a Java properties file.
+    r"""Read a Java properties file; return its keys and values.
 
-    `#` and `!` begin comments; key and value part at the first `=`, `:` or blank; a backslash at
-    the end of a line joins the next; `\t \n \r \f \uXXXX` are escapes. The last of a key wins.
+    `#` and `!` begin comments. The first `=`, `:` or blank separates key and value. A backslash at
+    the end of a line continues it on the next; `\t \n \r \f \uXXXX` are escapes. If a key is
+    repeated, its last value counts.
     """
     properties: dict[str, str] = {}
     for line in _logical_lines(text):
@@ -304,7 +306,7 @@ def _unescaped(text: str) -> str:
 
 
 def shown(key: str, value: object) -> object:
-    """Return the value, or None if the key may be that of a secret, perhaps misspelt."""
+    """Return the value, or None if the key may be that of a secret, even misspelt."""
     return None if _MAYBE_SECRET.search(key.lower()) else value
 
 

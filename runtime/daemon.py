@@ -44,7 +44,7 @@ class Service(Protocol):
 
 
 class Stop:
-    """The request to end the process; only the first reason is logged."""
+    """A request to end the process; only the first reason is logged."""
 
     def __init__(self) -> None:
         self.requested = asyncio.Event()
@@ -53,7 +53,7 @@ class Stop:
         self.is_clean = True
 
     def request(self, exit_code: int, why: str) -> None:
-        """Request a clean stop. A second request can only raise the exit code."""
+        """Request a clean stop. A later request can only raise the exit code."""
         self.exit_code = max(self.exit_code, exit_code)
         if not self.requested.is_set():
             log.log(logging.ERROR if exit_code else logging.INFO, "stopping: %s", why)
@@ -61,7 +61,7 @@ class Stop:
             self.requested.set()
 
     def crash(self, why: str) -> None:
-        """End without a clean stop, because state that may be wrong must not be marked as clean."""
+        """End the process without a clean stop, because wrong state must not be marked as clean."""
         self.is_clean = False
         self.request(1, why)
 
@@ -84,9 +84,10 @@ class Pipes:
     """Descriptors of pipes that the launcher passed to this process."""
 
     lifeline: int | None = None
-    """A pipe to read: when its other end is closed, the daemon stops cleanly."""
+    """The descriptor of a pipe to read: when its other end is closed, the daemon stops cleanly."""
     ready: int | None = None
-    """A pipe to write: one line of JSON, once the daemon accepts connections."""
+    """The descriptor of a pipe to write: it gets one line of JSON once the daemon accepts
+    connections."""
 
 
 def daemon_command(
@@ -98,7 +99,8 @@ def daemon_command(
 ) -> click.Command:
     """Make the command: PROGRAM [FILE] [--override k=v] and the options of its log.
 
-    `prepare` gets the properties, and by keyword the values of `options`, the program's own.
+    `prepare` gets the properties, and by keyword the values of `options`, the program's own
+    options.
     """
 
     def run(

@@ -1,7 +1,7 @@
 """File descriptors: the limit of the process, and a few that are reserved for the disk.
 
 A process without a free descriptor cannot write a checkpoint, even though its disk works. So
-clients must not be able to take the last ones.
+clients must not be able to use up all descriptors.
 """
 
 import errno
@@ -18,13 +18,13 @@ SPARE: Final = 16
 
 
 def descriptor_limit() -> int:
-    """Return how many descriptors the process may have open, but at most ENOUGH."""
+    """Return the most descriptors that the process may have open, but at most ENOUGH."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return ENOUGH if soft == resource.RLIM_INFINITY else min(soft, ENOUGH)
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit to the hard one, but at most to ENOUGH, and return the limit.
+    """Raise the soft limit to the hard limit, but at most to ENOUGH; return the new limit.
 
     The usual soft limit of 1,024 is used up by the files of a few hundred partitions.
     """
@@ -36,7 +36,7 @@ def raise_descriptor_limit() -> int:
 
 
 def is_exhaustion(error: OSError) -> bool:
-    """True if the call failed because too many descriptors are open, here or in the system."""
+    """True if the call failed because this process or the system has too many open descriptors."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
@@ -48,7 +48,7 @@ class SpareDescriptors:
         self._held: list[int] = []
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function that takes a descriptor; if none is left, free the spare ones first."""
+        """Call a function that opens a descriptor; if none is left, first free the spare ones."""
         self._fill()
         try:
             return function(*args, **kwargs)

@@ -1,7 +1,7 @@
-"""The base classes of every error that is raised on purpose.
+"""The base classes of the errors that are raised on purpose.
 
 `ApiError` and `ProtocolError` are derived in protocol/, `ClientError` in client/. An
-`InvariantViolation` is a bug of ours, and it ends the process.
+`InvariantViolation` is a bug of minikafka, and it ends the process.
 """
 
 
@@ -57,7 +57,7 @@ class WorkerLost(MinikafkaError):
 
 
 class InvariantViolation(AssertionError):
-    """A bug of ours. It ends the process, because a process in an impossible state must not go on.
+    """A bug of minikafka; it ends the process, which must not continue in an impossible state.
 
-    A handler of all errors raises it again.
+    Code that catches all errors must raise this one again.
     """

@@ -46,10 +46,13 @@ class File(Protocol):
         """Write at most 1,024 buffers and return the bytes written, which may be fewer."""
 
     def preadv(self, buffer: bytearray | memoryview, offset: int) -> int:
-        """Read what the page cache holds; raise BlockingIOError if it lacks the first page."""
+        """Read what the page cache holds; return the bytes read.
+
+        Raise BlockingIOError if the page cache lacks the first page.
+        """
 
     def preadv_wait(self, buffer: bytearray | memoryview, offset: int) -> int:
-        """Read and wait for the disk, on the event loop: for start-up and small reads."""
+        """Read on the event loop, which waits for the disk: for start-up and small reads."""
 
     async def preadv_cold(self, buffer: bytearray | memoryview, offset: int) -> int:
         """Read in a thread, through the page cache."""
@@ -67,7 +70,7 @@ class File(Protocol):
         """Bring data and size to stable storage; an error means that they may be lost."""
 
     def fdatasync_wait(self) -> None:
-        """Do `fdatasync` on the event loop, for the rare write that must come first."""
+        """Do `fdatasync` on the event loop, which waits for the disk."""
 
     def close(self) -> None:
         """Release the descriptor; a second call does nothing."""
@@ -77,7 +80,7 @@ class FileSystem(Protocol):
     """Opens files, and makes, lists, renames and removes names in directories."""
 
     def open(self, path: str, *, create: bool = False, write: bool = False) -> File:
-        """Open an existing file, or make it if need be with `create`, which implies `write`."""
+        """Open a file; `create`, which implies `write`, makes it if it does not exist."""
 
     def exists(self, path: str) -> bool:
         """True if there is a file or directory of this name."""
@@ -104,13 +107,13 @@ class FileSystem(Protocol):
         """Do `fsync_dir` on the event loop, which waits for the disk."""
 
     def lock(self, path: str) -> Lock:
-        """Take an exclusive lock on a file, made if absent; raise LockHeld if it is taken."""
+        """Lock the file, which is made if absent, exclusively; raise LockHeld if it is locked."""
 
     def permissions(self, path: str) -> int:
         """Return the permission bits of a file, as chmod sets them."""
 
     def space(self, path: str) -> tuple[int, int]:
-        """Return the bytes of this file system in all, and those that we could still write."""
+        """Return the size of the file system with this path, and its free space, both in bytes."""
 
 
 class DiskThreads:
@@ -227,7 +230,7 @@ class OsFileSystem:
         self._spare = SpareDescriptors()
 
     def __reduce__(self) -> tuple[type["OsFileSystem"], tuple[()]]:
-        """Pickle to the same file system, which gets threads of its own in a worker process."""
+        """Pickle as the same file system, which makes its own threads in a worker process."""
         return OsFileSystem, ()
 
     def open(self, path: str, *, create: bool = False, write: bool = False) -> OsFile:

@@ -1,4 +1,4 @@
-"""Kafka's server keys that have no effect here, with the reason. Each gives a warning, no error.
+"""Kafka's server keys that have no effect here, with the reason. Each causes a warning only.
 
 If a configuration class declares a key, that declaration counts: `check_keys` looks there first.
 Keys that Kafka can change at run time can be set here too: they are checked and shown, without

@@ -1,8 +1,8 @@
-"""Makes the kernel notice a silent peer that is gone, although an answer may take minutes.
+"""Has the kernel end a connection whose peer is gone, although an answer may take minutes.
 
-A member that joins a group waits for all others, up to their max.poll.interval.ms. If the
-broker's host loses power meanwhile, or a firewall drops the connection, nothing arrives that would
-end the wait before the deadline of the request, minutes later.
+A member that joins a group waits for all others, up to their max.poll.interval.ms. If the broker's
+host loses power during that wait, or a firewall drops the connection, no packet ends the wait
+before the deadline of the request, minutes later. TCP keepalive ends it after LOST_AFTER_S.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import socket
 from typing import Final
 
 LOST_AFTER_S: Final = 30
-"""The time after which a silent connection is lost: the default of request.timeout.ms."""
+"""Seconds after which a silent connection is considered lost: the default of request.timeout.ms."""
 IDLE_S: Final = 10
 PROBE_EVERY_S: Final = 5
 

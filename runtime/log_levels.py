@@ -1,6 +1,6 @@
 """The levels of a process's loggers by Kafka's names (KIP-412), read and changed while it runs.
 
-A change lasts until the process ends. No logger is made here, only existing ones are changed.
+A change lasts until the process ends. Only existing loggers can be changed.
 """
 
 import logging
@@ -15,7 +15,7 @@ LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "
 class LogLevels:
     """The loggers of one process, each with its effective level.
 
-    A package is a logger too: its level applies to those of its modules that have none of their
+    A package is a logger too: its level applies to those of its modules that have no level of their
     own.
     """
 

@@ -92,9 +92,10 @@ class OneObject(logging.Formatter):
 
 
 def set_up_logging(node: str, settings: LogSettings) -> None:
-    """Send every log record of this process where the settings say; `node` is its name in JSON.
+    """Send every log record of this process to the output in `settings`.
 
-    Raises ConfigError for an unknown level or logger, and for a file that cannot be written.
+    `node` is the name of the process in JSON. Raises ConfigError for an unknown level or logger,
+    and for a file that cannot be written.
     """
     handler = _handler(settings)
     handler.setFormatter(OneObject(node) if settings.log_format == "json" else OneLine())

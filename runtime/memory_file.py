@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def file_in_memory(content: bytes) -> Iterator[str]:
-    """Yield the path of a file with this content, which nobody else can open and no disk keeps.
+    """Yield the path of a file with this content, in memory and open to this process alone.
 
-    Where the system has no such files (macOS), it is a temporary file of this user for the moment.
+    Where the system has no such files (macOS), it is a temporary file that only this user can read,
+    deleted after the block.
     """
     if not hasattr(os, "memfd_create"):
         import tempfile  # rarely needed

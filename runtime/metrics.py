@@ -1,4 +1,4 @@
-"""Metrics: counts kept as plain fields, durations in buckets, and their text when it is asked for.
+"""Metrics: counts in plain fields, durations in buckets, and the text that a scrape gets.
 
 Pure. The owner of a number keeps it in a field of its own; a collector reads such fields when a
 scrape asks for them. Nothing here is registered globally, locked or computed ahead of time.
@@ -17,7 +17,7 @@ SLICE_US: Final = 2_000
 LINES_PER_SLICE: Final = 2_000
 """The most lines of a slice; a connection that is slow to read holds one slice in memory."""
 LINES_AT_ONCE: Final = 250
-"""The number of lines after which the clock is read again."""
+"""The number of lines after which the clock is read to see if SLICE_US has passed."""
 
 _STEPS_BITS: Final = 3
 _STEPS: Final = 1 << _STEPS_BITS
@@ -48,19 +48,19 @@ class Family:
     help: str
     """One sentence, in one line."""
     samples: Iterable[Sample] = ()
-    """The samples, iterated over once, in slices between which other work runs. An iterable over a
-    collection that may change meanwhile must therefore use a copy of it."""
+    """The samples. They are iterated over once, in slices between which other tasks run. So an
+    iterable over a collection that may change must use a copy of it."""
     lines: Iterable[str] = ()
     """Samples as finished lines without the metric's name: labels, a space, the value, a line feed.
     They save time in families of thousands, and are written after `samples`."""
 
 
 Collector = Callable[[], Iterable[Family]]
-"""Called at each scrape. No two collectors of a process return a family of the same name."""
+"""Returns metrics; called at each scrape. No two collectors of a process return the same family."""
 
 
 def labels(**values: str | int) -> str:
-    """Return `{name="value",...}`, escaped, in the order given.
+    """Return `{name="value",...}`, escaped, in the order of the arguments.
 
     Labels that are written at every scrape should be made only once.
     """
@@ -91,10 +91,10 @@ def ready(name: str, help_text: str, lines: Iterable[str]) -> Family:
 
 
 class Durations:
-    """Measured durations: quantiles of the last one to two minutes, and count and sum of all.
+    """Measured durations: quantiles over the last one to two minutes, and count and sum of all.
 
-    Eight buckets make a power of two, so a quantile is at most 12 % too high. Recording changes one
-    list item and two sums. The two windows move on when quantiles are read.
+    There are eight buckets for each power of two, so a quantile is at most 12 % too high. Recording
+    changes one list item and two sums. Reading quantiles starts a new time window when one is due.
     """
 
     __slots__ = ("_before", "_now", "_turned_ms", "count", "sum_us")
@@ -125,7 +125,7 @@ class Durations:
         self._now[index if index < _BUCKETS else _BUCKETS - 1] += count
 
     def quantiles(self, now_ms: int) -> list[tuple[float, float]]:
-        """Return (quantile, milliseconds) of the last minutes, NaN if nothing was recorded."""
+        """Return (quantile, milliseconds) over the last minutes; NaN if nothing was recorded."""
         self._move_on(now_ms)
         cumulated = list(accumulate(map(int.__add__, self._now, self._before)))
         wanted = ((quantile, quantile * cumulated[-1]) for quantile in self.QUANTILES)
@@ -183,7 +183,7 @@ class Format(StrEnum):
 def write(
     families: Iterable[Family], text_format: Format, now_us: Callable[[], int] = lambda: 0
 ) -> Iterator[bytes]:
-    """Write families in slices, so that a caller on an event loop can let other tasks run between.
+    """Yield the text of the families in slices, between which the caller may let other tasks run.
 
     A slice ends after SLICE_US by the clock `now_us`, and after LINES_PER_SLICE lines.
     """

@@ -1,10 +1,9 @@
 """Serves a daemon's metrics and health over HTTP: GET /metrics, /health/live and /health/ready.
 
-This module has the listener, its few connections and the measuring of the event loop's delay. Each
-connection serves one request. Metrics are made in slices, one in each turn of the event loop for
-all connections together. A connection's next slice is made only when its last one has been sent, so
-that a slow reader costs the memory of one slice. h11 handles HTTP. Nothing here knows brokers or
-controllers.
+This module has the listener and its few connections, and measures the event loop's delay. Each
+connection serves one request. Metrics are made in slices: at most one in each turn of the event
+loop, for all connections together. A connection's next slice is made only when the last one has
+been sent, so that a slow reader costs the memory of one slice. h11 parses and writes HTTP.
 """
 
 import asyncio
@@ -25,11 +24,11 @@ from .runtime import Runtime
 
 CONNECTIONS_MAX: Final = 16
 SCRAPES_MAX: Final = 12
-"""The most scrapes at a time. The other connections are left for health checks."""
+"""The most scrapes at the same time. The remaining connections are for health checks."""
 HEAD_BYTES_MAX: Final = 16 << 10
 REQUEST_WITHIN_S: Final = 5.0
 RESPONSE_WITHIN_S: Final = 10.0
-"""The time limit of a response; Prometheus gives up a scrape after the same time."""
+"""The time limit of a response, in seconds; Prometheus gives up a scrape after the same time."""
 
 _PLAIN: Final = "text/plain; charset=utf-8"
 _BUSY: Final = f"{SCRAPES_MAX} scrapes are under way: scrape less often, and read faster"
@@ -51,10 +50,10 @@ class MetricsListener:
         collectors: Sequence[Collector],
         why_not_ready: WhyNotReady,
     ) -> None:
-        """`collectors` return the daemon's own metrics; those of its process are added here."""
+        """`collectors` return the daemon's metrics; those of the process itself are added."""
         self._runtime = runtime
         self.address = address
-        """Host and port; after `open`, the port that was bound."""
+        """The host and port; after `open` the port is the bound one."""
         self._delay = LoopDelay(runtime.monotonic_us)
         process = ProcessMetrics(self._delay, runtime.monotonic_ms)
         self._collectors: tuple[Collector, ...] = (process, *collectors)
@@ -65,7 +64,7 @@ class MetricsListener:
         self._scrapes = 0
 
     async def open(self) -> None:
-        """Listen, and start measuring the loop.
+        """Listen, and start measuring the event loop's delay.
 
         Raise ConfigError if the address is not available.
         """
@@ -164,9 +163,9 @@ class MetricsListener:
         await visit.finish()
 
     async def _next(self, slices: Iterator[bytes]) -> bytes | None:
-        """Make the next slice; return None if there is none.
+        """Return the next slice, or None if there is none.
 
-        Between any two slices the event loop does all its other work.
+        Other tasks run between any two slices.
         """
         async with self._turn:
             lines = next(slices, None)
@@ -188,7 +187,7 @@ class _Visit:
         writer.transport.set_write_buffer_limits(high=0)
         self.request: h11.Request | None = None
         self.is_served = False
-        """True from a whole request to the end of its response."""
+        """True from the end of the request to the end of its response."""
         self._reader = reader
         self._writer = writer
         self._wall_ms = wall_ms
@@ -246,7 +245,7 @@ class _Visit:
         self.is_served = False
 
     async def tell(self, status: HTTPStatus, sentence: str) -> None:
-        """Write a whole response of one line."""
+        """Write a complete response of one line."""
         body = f"{sentence}\n".encode()
         self.begin(status, [("Content-Type", _PLAIN), ("Content-Length", str(len(body)))])
         if self.wants_body:
@@ -254,13 +253,13 @@ class _Visit:
         await self.finish()
 
     async def linger(self) -> None:
-        """Read what the peer still sends: if closed at once, it might never see the response."""
+        """Read what the peer still sends, because closing now could lose the response."""
         self._writer.write_eof()
         while await self._reader.read(HEAD_BYTES_MAX):
             pass
 
     def end(self) -> None:
-        """Close the connection; what the system has not taken is dropped."""
+        """Close the connection; bytes that the system has not taken are dropped."""
         self._writer.transport.abort()
 
     def _write(self, event: h11.Event) -> None:

@@ -1,6 +1,7 @@
 """The one background task of an object, which ends with its owner.
 
-It is started when there is work, never twice at a time, and stopped by the owner's `close`.
+The task is started when there is work, never runs twice at a time, and is stopped by the owner's
+`close`.
 """
 
 import asyncio

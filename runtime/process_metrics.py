@@ -1,7 +1,7 @@
 """Metrics of the process itself, under the names that Prometheus client libraries use.
 
 Most are read from /proc at each scrape, and left out on systems without /proc. The delay of the
-event loop has to be measured all the time, so that is done only while a listener is open.
+event loop must be measured between scrapes too, so it is measured only while a listener is open.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""All that a process gets from outside: clocks, randomness, files, tasks, loggers, workers.
+"""The interface to the outside: clocks, randomness, files, tasks, loggers, workers.
 
 Product code is given a `Runtime` and otherwise uses plain asyncio on its event loop. In production
 that is `SystemRuntime`; in the simulation time, disk and scheduling come from a seed.
@@ -49,12 +49,12 @@ class Runtime(Protocol):
     def monotonic_ms(self) -> int:
         """Return milliseconds on a clock that never jumps back; only differences mean anything.
 
-        The clock goes on while the machine is suspended, if the system has such a clock, because a
-        lease must not last longer when its holder sleeps.
+        The clock continues while the machine is suspended, if the system has such a clock, because
+        a lease must not last longer when its holder sleeps.
         """
 
     def monotonic_us(self) -> int:
-        """Return microseconds on the clock of `monotonic_ms`, for durations and not deadlines."""
+        """Return microseconds on the clock of `monotonic_ms`: for durations, not for deadlines."""
 
     def wall_ms(self) -> int:
         """Return milliseconds since the epoch: for timestamps and retention, never deadlines."""
@@ -66,9 +66,10 @@ class Runtime(Protocol):
         """Start a supervised task: an exception that leaves it is logged and reported."""
 
     async def offload(self, job: Callable[..., T], *args: Any) -> T:
-        """Run a module-level function in a worker process, so that the loop is not blocked.
+        """Run a module-level function in a worker process, and return its result.
 
-        Raise WorkerLost if the worker ends twice during the job, or has too little memory.
+        The event loop is not blocked. Raise WorkerLost if the worker ends twice during the job, or
+        has too little memory.
         """
 
 
@@ -85,7 +86,7 @@ class SystemRuntime:
         self._workers: ProcessPoolExecutor | None = None
 
     def monotonic_ms(self) -> int:
-        """Return milliseconds on a clock that goes on while the machine is suspended."""
+        """Return milliseconds on a clock that continues while the machine is suspended."""
         return time.clock_gettime_ns(_CLOCK) // 1_000_000
 
     def monotonic_us(self) -> int:
@@ -118,8 +119,8 @@ class SystemRuntime:
     async def offload(self, job: Callable[..., T], *args: Any) -> T:
         """Run `job` in the worker process, which is started at first use.
 
-        The job is tried once more if the worker ends during it. WorkerLost is raised if the worker
-        ends again, or if it has too little memory: a job from a client must not end the daemon.
+        The job is tried once more if the worker ends during it. Raise WorkerLost if the worker ends
+        again, or if it has too little memory: a job from a client must not end the daemon.
         """
         for _ in range(2):
             workers = self._workers = self._workers or _start_workers()

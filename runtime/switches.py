@@ -1,4 +1,4 @@
-"""Environment variables: which record codec to use, and lists of what settings may name."""
+"""Reads environment variables: the record codec to use, and lists that settings refer to."""
 
 import os
 from typing import Final
@@ -8,6 +8,6 @@ RECORDS: Final = os.environ.get("MINIKAFKA_RECORDS", "")
 
 
 def listed(variable: str) -> tuple[str, ...]:
-    """Return the parts of an environment variable between its commas, without blanks around."""
+    """Return the comma-separated parts of an environment variable, without blanks around them."""
     parts = os.environ.get(variable, "").split(",")
     return tuple(part.strip() for part in parts if part.strip())

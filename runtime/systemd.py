@@ -26,7 +26,7 @@ class Systemd:
 
     @classmethod
     def from_environment(cls, environ: MutableMapping[str, str] = os.environ) -> Self | None:
-        """Make one for this process; None if systemd did not start it with `Type=notify`.
+        """Make the reporter of this process; None if systemd did not start it with `Type=notify`.
 
         The variables are removed, so that no child process reports in this one's name.
         """

@@ -6,7 +6,10 @@ from typing import Any
 
 
 async def happens_within(event: asyncio.Event, within_ms: float | None) -> bool:
-    """Wait for the event, up to `within_ms` unless that is None; return False if time ran out."""
+    """Wait for the event, at most `within_ms`; return False if it did not happen in time.
+
+    None waits without a limit.
+    """
     if event.is_set():
         return True
     try:

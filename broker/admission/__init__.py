@@ -1,4 +1,4 @@
 """Limits of connections: how many may be open or not yet logged in, and how much memory they hold.
 
-These modules know no sockets and no requests, only connections that hold a place or memory.
+These modules see a connection only by protocols such as `Guest`, not its socket or its requests.
 """

@@ -1,12 +1,14 @@
-"""Admits connections, so many in all, per listener and per address, and closes silent ones for new.
+"""Limits the open connections, in all, per listener and per address; closes silent ones for new.
 
-Owns the list of open connections. If all places are taken, a new connection replaces one whose peer
-has sent no request so far, or none for long; if there is none, the new one is refused. So peers
-that connect and stay silent cannot keep others out, such as a follower that connects again.
+`Doors` keeps the list of open connections, each of which takes a place. If all places are taken, a
+new connection replaces a silent one: one whose client has sent no request so far, or none for long.
+If there is no silent one, the new connection is refused. So clients that connect and stay silent
+cannot keep others out, such as a follower that connects again.
 
-A listener that is protected, because brokers use it among themselves, is bound by its own number
-alone: where all places are taken, its connections replace those of other listeners, the one that
-was used the longest ago first. The same are closed when a number falls.
+A listener that is protected, because brokers use it among themselves, is limited by its own
+max.connections only. If all places of the broker are taken, a new connection to this listener
+replaces the least recently used connection of another listener. When a limit is lowered, the least
+recently used connections are closed.
 """
 
 from collections.abc import Sequence
@@ -17,11 +19,10 @@ from ...storage.files import DEFAULT_MAX_OPEN
 from .limits import Bounds
 
 KEPT_MAX: Final = 256
-"""The most descriptors reserved for checkpoints, flushes, other brokers and scrapes."""
+"""The most file descriptors reserved for checkpoints, flushes, other brokers and scrapes."""
 LOOKED_AT: Final = 64
-"""The most open connections of a listener, the longest inactive first, that are checked for a
-silent one when all places are taken.
-"""
+"""The most open connections of a listener that are checked for a silent one when all places are
+taken. Those inactive for longest are checked first."""
 
 
 class Budget(NamedTuple):
@@ -35,7 +36,8 @@ class Budget(NamedTuple):
 def share_descriptors(limit: int, directories: int) -> Budget:
     """Share `limit` descriptors between the files of all directories and clients.
 
-    After a reserve of up to KEPT_MAX, files get at most half of what is left, and clients the rest.
+    After a reserve of at most KEPT_MAX, files get at most half of the rest, and clients get the
+    remainder.
     """
     left = limit - min(KEPT_MAX, limit // 4)
     files = max(1, min(DEFAULT_MAX_OPEN, left // 2 // max(1, directories)))
@@ -43,13 +45,13 @@ def share_descriptors(limit: int, directories: int) -> Budget:
 
 
 class Guest(Protocol):
-    """A connection that takes one of the places."""
+    """A connection of a client, which takes one place."""
 
     host: str
     """The address of the peer, without the port."""
     listener: Listener
     wall_ms: int
-    """The wall time at which bytes came the last time; 0 if none came."""
+    """The wall time (ms) at which bytes last came; 0 before any came."""
     is_replica: bool
     """True if a follower fetches over the connection."""
 
@@ -58,19 +60,23 @@ class Guest(Protocol):
         """True if the peer has sent no request so far, or none for long, and awaits no answer."""
 
     def cut(self, why: str) -> None:
-        """End the connection, because another one takes its place."""
+        """Close the connection, because its place is needed."""
 
     def close(self) -> None:
-        """End the connection, because the broker stops."""
+        """Close the connection, because the broker stops."""
 
 
 class Doors:
-    """The open connections by listener, in the order in which they came or were found active."""
+    """The open connections by listener, and the limits of their number.
+
+    The connections of a listener are kept in a dict, called room, in the order in which they came
+    or were last found active.
+    """
 
     def __init__(self, places: int, bounds: Bounds, protected: str | None = None) -> None:
         """`places` is the number of connections for which the process has descriptors.
 
-        `protected` is the name of the listener that only its own number bounds.
+        `protected` is the name of the listener that max.connections of the broker does not limit.
         """
         self._places = places
         self._protected = protected
@@ -80,23 +86,23 @@ class Doors:
         self.admitted = self.refused = 0
         """The numbers of connections admitted and refused since the start."""
         self.proved: dict[str, int] = {}
-        """By listener, the connections on which a TLS handshake or a login succeeded. One that has
-        both counts with its login."""
+        """By listener, the connections on which a TLS handshake or a login succeeded. A connection
+        with both counts once, at its login."""
         self.proved_again: dict[str, int] = {}
-        """By listener, the logins that succeeded on connections that were logged in."""
+        """By listener, the repeated logins (KIP-368) that succeeded."""
         self.unproved: dict[str, int] = {}
         """By listener, the connections on which a TLS handshake or a login failed."""
         self._bounds = bounds
 
     @property
     def connections(self) -> list[Guest]:
-        """The open connections, listener by listener."""
+        """A list of the open connections, ordered by listener."""
         return [guest for room in self._rooms.values() for guest in room]
 
     def bound(self, bounds: Bounds) -> None:
-        """Set the numbers of connections; of more, those used the longest ago are closed.
+        """Replace the limits, and close the least recently used connections above them.
 
-        The numbers per address hold for new connections, and open ones stay.
+        Limits per address apply to new connections only.
         """
         self._bounds = bounds
         for name, room in self._rooms.items():
@@ -104,15 +110,15 @@ class Doors:
         self._cut_idlest(self._shared_rooms(), self._count() - self._most())
 
     def close(self) -> None:
-        """Close every connection, and admit no more, even if the system has accepted them."""
+        """Close every connection, and refuse those that the system may still accept."""
         self._is_closed = True
         for guest in self.connections:
             guest.close()
 
     def admit(self, guest: Guest) -> str | None:
-        """Register a new connection and return None, or return why it is refused.
+        """Register a new connection and return None, or return the reason why it is refused.
 
-        An idle connection may be closed to make room for it.
+        A silent connection may be closed to make room.
         """
         refused = self._find_place(guest)
         if refused is None:
@@ -124,7 +130,7 @@ class Doors:
         return refused
 
     def crowd_from(self, host: str) -> str | None:
-        """Return why no more are admitted from an address, or None if they are."""
+        """Return why an address may open no more connections; None if it may."""
         from_there = self._hosts.get(host, 0)
         if from_there < self._bounds.of_host(host):
             return None
@@ -140,7 +146,7 @@ class Doors:
         self.unproved[listener] = self.unproved.get(listener, 0) + 1
 
     def release(self, guest: Guest) -> None:
-        """Give back the place of a connection that is closed."""
+        """Free the place of a connection that is closed."""
         room = self._rooms.get(guest.listener.name, {})
         if guest not in room:
             return
@@ -178,13 +184,13 @@ class Doors:
         return min(self._bounds.listeners.get(listener, self._places), self._places)
 
     def _shared_rooms(self) -> list[dict[Guest, None]]:
-        """Return the connections that the number for the whole broker bounds, by listener."""
+        """Return the connections that the limit of the whole broker applies to, by listener."""
         return [room for name, room in self._rooms.items() if name != self._protected]
 
     def _cut_silent(self, rooms: Sequence[dict[Guest, None]]) -> bool:
-        """Close a silent connection among the first LOOKED_AT of each room; True if there was one.
+        """Close one silent connection among the first LOOKED_AT of each room; False if none is.
 
-        Move active ones to the end.
+        Active connections found on the way move to the end of their room.
         """
         for room in rooms:
             for _ in range(min(LOOKED_AT, len(room))):
@@ -197,7 +203,7 @@ class Doors:
         return False
 
     def _cut_idlest(self, rooms: Sequence[dict[Guest, None]], excess: int) -> None:
-        """Close those that were used the longest ago, followers last."""
+        """Close the `excess` least recently used connections; followers come last."""
         if excess > 0:
             guests = [guest for room in rooms for guest in room]
             for guest in sorted(guests, key=_last_used)[:excess]:

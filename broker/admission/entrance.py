@@ -1,8 +1,8 @@
-"""Has new connections wait while more come than may come, before they cost more than a descriptor.
+"""Delays new connections that come faster than allowed, before they cost more than a descriptor.
 
-Owns those that wait. They are served in the order in which they came to their listener; one that
-came too fast from its address is closed after a while, so that its client does not come again at
-once. Kafka does the same by its acceptors (KIP-402, KIP-612).
+`Entrance` keeps the connections that wait. They are served in the order in which they came to their
+listener. A connection that came too fast from its address is closed after a delay, so that its
+client does not come again immediately. Kafka's acceptors do the same (KIP-402, KIP-612).
 """
 
 from collections.abc import Callable, Mapping
@@ -14,13 +14,13 @@ from .limits import Bounds
 from .rates import Rates
 
 HELD_MAX: Final = 256
-"""The most connections that wait; one more that would have to is closed at once."""
+"""The most connections that wait; any further one that would have to wait is closed immediately."""
 TURN_AWAY_MS: Final = 1_000
-"""Milliseconds at most until a connection is closed that came too fast from its address."""
+"""The most milliseconds until a connection that came too fast from its address is closed."""
 
 
 class Arrival(Protocol):
-    """A new connection, of which nothing was read yet."""
+    """A new connection that is not served yet."""
 
     host: str
     """The address of the peer, without the port."""
@@ -30,11 +30,14 @@ class Arrival(Protocol):
         """Begin to serve the connection."""
 
     def turn_away(self, why: str) -> None:
-        """End the connection."""
+        """Close the connection; `why` is logged."""
 
 
 class Entrance:
-    """The way into one broker. `later(delay_ms, call)` schedules `call` after `delay_ms`."""
+    """Admits the new connections of one broker, at the allowed rates.
+
+    `later(delay_ms, call)` schedules `call` after `delay_ms`.
+    """
 
     def __init__(
         self,
@@ -51,7 +54,7 @@ class Entrance:
 
     @property
     def is_wide(self) -> bool:
-        """True if nobody has to wait."""
+        """True if no rate is limited, so that no connection has to wait."""
         return self.rates.are_off
 
     @property
@@ -60,16 +63,19 @@ class Entrance:
         return sum(map(len, self._waiting.values())) + len(self._leaving)
 
     def bound(self, bounds: Bounds) -> None:
-        """Set the rates of the broker and its listeners; who may come now is served."""
+        """Set the rates of the broker and its listeners; serve whoever need not wait any more."""
         self.rates.bound(bounds.rate, bounds.listener_rates, self._now_ms())
         self._look()
 
     def bound_hosts(self, default: float | None, own: Mapping[str, float]) -> None:
-        """Set the rate of each address, and those of addresses that have their own."""
+        """Set the rates, in connections per second, of the addresses in `own` and of all others.
+
+        None as `default` means no limit.
+        """
         self.rates.bound_hosts(default, own, self._now_ms())
 
     def arrive(self, arrival: Arrival) -> None:
-        """Serve a new connection, now or later, or end it."""
+        """Serve a new connection now or later, or close it."""
         now_ms = self._now_ms()
         late_ms = self.rates.late_from_ms(arrival.host, now_ms)
         if late_ms:
@@ -89,20 +95,20 @@ class Entrance:
         self._look()
 
     def forget(self, arrival: Arrival) -> None:
-        """Keep a connection that is gone no longer."""
+        """Forget a connection that is gone."""
         self._leaving.pop(arrival, None)
         for waiting in self._waiting.values():
             waiting.pop(arrival, None)
 
     def close(self) -> None:
-        """End all that wait, because the broker stops."""
+        """Close all connections that wait, because the broker stops."""
         held = [each for waiting in self._waiting.values() for each in waiting]
         for arrival in (*held, *self._leaving):
             self.forget(arrival)
             arrival.turn_away("the broker stops")
 
     def _look(self) -> None:
-        """Serve those whose turn it is, and look again when it is the next one's."""
+        """Serve the connections whose turn has come, and schedule the next look."""
         now_ms, next_ms = self._now_ms(), None
         for name, waiting in self._waiting.items():
             late_ms = 0

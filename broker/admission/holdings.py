@@ -1,8 +1,8 @@
 """Accounts of the memory that connections hold, which decide which connections must give it up.
 
-A broker has two: for requests not yet handled, and for responses that clients have not yet taken. A
-holder is a connection. It finishes something when a request is handled or a response is taken
-whole, and it moves while bytes arrive or leave. The rules:
+A broker has two accounts: for requests not yet handled, and for responses that clients have not
+taken yet. A holder is a connection that holds memory. It has finished something when a request is
+handled or a response is completely taken, and it moves while bytes arrive or leave. The rules:
 
     held     `total` is the sum of all sizes; a connection that holds nothing is not a holder
     order    holders are ordered by when, at the last look, they had last finished something, the
@@ -24,14 +24,14 @@ class Holder(Protocol):
     """A connection that holds memory."""
 
     is_replica: bool
-    """True if a follower fetches over the connection. It never has to give up memory, because other
-    connections may wait for the follower."""
+    """True if a follower fetches over the connection. A follower never has to give up memory,
+    because other connections may wait for it."""
 
 
 H = TypeVar("H", bound=Holder)
 Progress = Callable[[H], tuple[int, int]]
-"""Returns how often a holder has finished something, and a number that changes when bytes move.
-The number is NOT_UNDER_WAY if no byte is expected from the peer."""
+"""Returns how often a holder has finished something, and a number that changes when bytes move. The
+number is NOT_UNDER_WAY if no byte is expected from the peer, or to it."""
 
 
 class _Held:
@@ -45,7 +45,7 @@ class _Held:
 
 
 class Holdings(Generic[H]):
-    """The account of one kind of memory. Sizes in bytes, times in milliseconds."""
+    """The account of one kind of memory. Sizes are in bytes, times in milliseconds."""
 
     def __init__(self, progress: Progress[H], large: int) -> None:
         self._progress = progress
@@ -57,7 +57,7 @@ class Holdings(Generic[H]):
         """The bytes of those holders that hold more than the parameter `large` each."""
 
     def __iter__(self) -> Iterator[H]:
-        """Iterate over holders; the one that finished something the longest ago comes first."""
+        """Iterate over holders; the one that finished something longest ago comes first."""
         return iter(list(self._held))
 
     def __len__(self) -> int:
@@ -100,7 +100,7 @@ class Holdings(Generic[H]):
         return [h for h, held in self._held.items() if now_ms - held.moved_ms >= stall_ms]
 
     def renew(self, holder: H, now_ms: int) -> None:
-        """Restart a holder's time but keep its order, because it was kept waiting until now."""
+        """Restart a holder's times but keep its order, because it had to wait until now."""
         held = self._held.get(holder)
         if held is not None:
             held.since_ms = held.moved_ms = now_ms
@@ -108,10 +108,10 @@ class Holdings(Generic[H]):
     def in_the_way(
         self, excess: int, now_ms: int, patience_ms: int, spared: Container[H] = ()
     ) -> list[H]:
-        """Return the holders that should give up memory, until they hold `excess` bytes together.
+        """Return holders to give up memory, enough to free `excess` bytes if there are so many.
 
-        Those that finished something the longest ago come first. A holder is left out if it
-        finished something within `patience_ms`, is a follower, or is among `spared`.
+        Those that finished something longest ago come first. A holder is left out if it finished
+        something within `patience_ms`, is a follower, or is among `spared`.
         """
         found: list[H] = []
         for holder, held in self._held.items():

@@ -1,6 +1,6 @@
-"""The settings that limit the connections of a broker: number, pace, memory and idle time.
+"""The settings that limit the connections of a broker: number, rate, memory and idle time.
 
-Number and pace may also be set for one listener, by `listener.name.<listener>.` before the key.
+Number and rate may also be set for one listener, by `listener.name.<listener>.` before the key.
 """
 
 import ipaddress
@@ -17,7 +17,7 @@ PER_IP_OVERRIDES: Final = "max.connections.per.ip.overrides"
 
 @config_table
 class ConnectionLimits:
-    """Limits of the number, the pace, the memory and the idle time of client connections."""
+    """Limits of the number, the rate, the memory and the idle time of client connections."""
 
     queued_max_request_bytes: int = setting(
         "queued.max.request.bytes",
@@ -93,28 +93,28 @@ OF_ONE_LISTENER: Final = tuple(
     for row in settings_of(ConnectionLimits)
     if row.key in ("max.connections", "max.connection.creation.rate")
 )
-"""The settings that one listener may have for itself."""
+"""The settings that may also be set for one listener."""
 
 
 class Bounds(NamedTuple):
-    """How many connections may be open, and how many may come in a second."""
+    """The most open connections, and the most new connections per second."""
 
     connections: int
     per_host: int
     hosts: Mapping[str, int]
-    """The number of each address that has its own."""
+    """The most open connections of each address that has its own limit."""
     listeners: Mapping[str, int]
-    """The number of each listener, by name."""
+    """The most open connections of each listener, by its name."""
     rate: int
     listener_rates: Mapping[str, int]
 
     def of_host(self, host: str) -> int:
-        """Return the most connections from an address."""
+        """Return the most open connections of an address."""
         return self.hosts.get(host, self.per_host)
 
 
 def bounds_of(properties: Mapping[str, str], listeners: Iterable[str]) -> Bounds:
-    """Return the bounds that the properties set; what a listener has not of its own is common.
+    """Return the bounds that the properties set; a listener without its own has the common ones.
 
     Raise ConfigError if a value is wrong.
     """
@@ -134,7 +134,7 @@ def bounds_of(properties: Mapping[str, str], listeners: Iterable[str]) -> Bounds
 
 
 def _overrides(limits: ConnectionLimits) -> dict[str, int]:
-    """Return the numbers by address in its shortest spelling; raise ConfigError if one is wrong."""
+    """Return the limits by address in its shortest spelling; raise ConfigError if one is wrong."""
     numbers: dict[str, int] = {}
     for text in limits.max_connections_per_ip_overrides:
         host, _, number = text.strip().rpartition(":")

@@ -1,7 +1,7 @@
 """Limits the memory of all connections together, by pausing or closing those that hold it.
 
-Owns the two accounts of `holdings.py`, their caps, and one timer that runs while any connection
-holds memory. A frame is one request.
+`Load` owns the two accounts of `holdings.py`, their caps, and one timer that runs while any
+connection holds memory. A frame is one request.
 
     responses   Over the cap, the connections that have held theirs for longest are closed. Below
                 it, the less room is left, the less a fetch may read.
@@ -25,7 +25,7 @@ FREE_BYTES: Final = 64 << 10
 SMALL_BYTES: Final = 256 << 10
 """Receive buffers above this size always leave a quarter of the cap to smaller ones."""
 PATIENCE_MS: Final = 5_000
-"""Milliseconds for which a connection may hold memory that others wait for, while it finishes no
+"""Milliseconds for which a connection may hold memory that others wait for, without finishing a
 request."""
 SWEEP_MS: Final = 1_000
 RESPONSE_PART: Final = 8
@@ -47,16 +47,16 @@ class Peer(Holder, Protocol):
 
     @property
     def unsent(self) -> int:
-        """Bytes that the peer has not yet taken; 0 if they are too few to be counted."""
+        """Bytes that the peer has not taken yet; 0 if they are too few to be counted."""
 
     def shed(self) -> None:
-        """Free a receive buffer that is empty and only kept for speed."""
+        """Free the receive buffer if it is empty; it is only kept for speed."""
 
     def cut(self, why: str) -> None:
-        """End the connection, because others need its memory or it moves no bytes any more."""
+        """Close the connection, because others need its memory or no bytes of it move."""
 
     def wake(self) -> None:
-        """Have the connection call `may_grow` again, because there may be room now."""
+        """Have the connection call `may_grow` again, because memory may be free now."""
 
 
 class Caps(NamedTuple):
@@ -95,7 +95,7 @@ class Load:
             lambda peer: (NOT_UNDER_WAY, peer.unsent), SMALL_BYTES
         )
         self._waiting: dict[Peer, int] = {}
-        """The peers whose frames wait for room, with the bytes that each needs."""
+        """The peers whose frames wait for memory, with the bytes that each needs."""
         self.response_room = 0
         """The most bytes that the next fetch of a consumer may read."""
         self._note_room()
@@ -107,12 +107,12 @@ class Load:
 
     @property
     def response_bytes(self) -> int:
-        """Bytes of responses not yet taken, and of records that waiting fetches have read."""
+        """Bytes of responses not taken yet, and of records that waiting fetches have read."""
         return self._responses.total
 
     @property
     def waiting_count(self) -> int:
-        """The number of connections whose frame waits, unread, for room."""
+        """The number of connections with an unread frame that waits for memory."""
         return len(self._waiting)
 
     def hold_requests(self, peer: Peer, size: int) -> None:
@@ -135,9 +135,9 @@ class Load:
         self._sweep_later()
 
     def may_grow(self, peer: Peer, capacity: int) -> bool:
-        """True if the peer's receive buffer of `capacity` bytes may become twice as large.
+        """True if the peer's receive buffer of `capacity` bytes may double.
 
-        If it may not, the peer's `wake` is called when there may be room.
+        Otherwise the peer's `wake` is called when there may be memory for it.
         """
         if peer.is_replica or 2 * capacity <= FREE_BYTES:
             return True
@@ -151,7 +151,7 @@ class Load:
         return True
 
     def forget(self, peer: Peer) -> None:
-        """Remove a connection that is gone from both accounts."""
+        """Remove a closed connection from both accounts."""
         self._waiting.pop(peer, None)
         now_ms = self._now_ms()
         self._responses.hold(peer, 0, now_ms)
@@ -160,7 +160,7 @@ class Load:
         self._relieve()
 
     def _excess(self, more: int) -> int:
-        """Return by how much requests exceed the cap if a buffer of `more` bytes doubles."""
+        """Return the bytes by which requests exceed the cap if a buffer of `more` bytes doubles."""
         cap, held = self.caps.requests, self._requests
         for_large = cap - cap // 4
         if more >= SMALL_BYTES:
@@ -185,7 +185,7 @@ class Load:
                 holder.shed()
 
     def _may_exceed(self, peer: Peer, capacity: int) -> bool:
-        """True if the peer's unfinished frame is the oldest and the excess stays below a frame."""
+        """True if the peer's unfinished frame is the oldest, and the excess is below one frame."""
         more = min(capacity, self.caps.frame - capacity)
         excess = self._requests.total + more - self.caps.requests
         unfinished = (each for each in self._requests if each is peer or each.half_received)
@@ -196,7 +196,7 @@ class Load:
         peer.cut(why)
 
     def _relieve(self) -> None:
-        """Wake the waiting peers in their order, as long as there is room for them."""
+        """Wake the waiting peers in their order, while there is memory for them."""
         given = 0
         while self._waiting:
             peer = next(iter(self._waiting))
@@ -216,7 +216,7 @@ class Load:
             self._later(min(SWEEP_MS, self._stall_ms), self._sweep)
 
     def _sweep(self) -> None:
-        """Close stalled holders of memory, and wake the waiting peers that have room now."""
+        """Close stalled connections, and wake the waiting peers that have room now."""
         self._is_sweeping = False
         now_ms = self._now_ms()
         for holdings in (self._requests, self._responses):

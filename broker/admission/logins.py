@@ -1,7 +1,7 @@
-"""The logins of a broker: what its listeners with SASL offer, and who has not logged in yet.
+"""The logins of a broker: what its SASL listeners offer, and which clients have not logged in yet.
 
-Clients that have not logged in are few and have little time, so that strangers cannot fill a
-broker: one too many replaces the one that has been there the longest.
+A login has LOGIN_MS, and at most STRANGERS_MAX connections may be without one: a further connection
+replaces the oldest of them. So clients that cannot log in do not fill the broker.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,24 +28,24 @@ from .doors import Guest
 from .issuers import Issuers
 
 LOGIN_MS: Final = 10_000
-"""Milliseconds that a client has for its login, from the connection on."""
+"""Milliseconds from the connection on within which a client must log in."""
 STRANGERS_MAX: Final = 256
-"""The most connections whose clients have not logged in."""
+"""The most connections whose clients have not logged in yet."""
 
 
 class Known(NamedTuple):
     """The users and the tokens that the cluster knows."""
 
     image: Callable[[], MetadataImage]
-    """Returns the newest metadata, which has them."""
+    """Returns the newest metadata, which contains users and tokens."""
     token_key: TokenKey | None
-    """The key of delegation tokens; None if nobody can log in by one."""
+    """The key of delegation tokens; None if logins by token are off."""
     wall_ms: Callable[[], int]
-    """Returns the time of day, by which tokens expire."""
+    """Returns the wall time (ms), by which tokens expire."""
 
 
 class Logins:
-    """Begins logins, and keeps the connections on which one is under way."""
+    """Begins logins, and keeps the connections whose login is in progress."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Logins:
         random_bytes: Callable[[int], bytes],
         issuers: Issuers,
     ) -> None:
-        """`listeners` has the listeners with SASL, by name."""
+        """`listeners` has the SASL settings of each listener with SASL, by name."""
         self.config = config
         self._known = known
         self.issuers = issuers
@@ -93,7 +93,7 @@ class Logins:
         return ScramServer(users, nonce, partial(self._token_of, mechanism))
 
     def _token_of(self, mechanism: ScramMechanism, token_id: str) -> TokenLogin:
-        """Return the token of an id; one that is worth nothing if there is none."""
+        """Return the token with this id; a token that fails every login if there is none."""
         key, image = self._known.token_key, self._known.image()
         token = image.tokens.get(token_id)
         if key is None or token is None:
@@ -106,7 +106,7 @@ class Logins:
         )
 
     def enter(self, stranger: Guest) -> None:
-        """Keep a connection whose client has not logged in; the oldest of too many is closed."""
+        """Register a connection without login; if there are too many, the oldest one is closed."""
         self.strangers[stranger] = None
         if len(self.strangers) > STRANGERS_MAX:
             oldest = next(iter(self.strangers))
@@ -114,5 +114,5 @@ class Logins:
             oldest.cut(f"{STRANGERS_MAX} others are not logged in either, and it came first")
 
     def leave(self, stranger: Guest) -> None:
-        """Forget a connection, because its client has logged in or it is closed."""
+        """Unregister a connection, because its client has logged in or it is closed."""
         self.strangers.pop(stranger, None)

@@ -1,7 +1,7 @@
-"""Bounds how fast connections come: to the broker, to each listener, from each address.
+"""Limits the rate of new connections: of the broker, of each listener, and from each address.
 
-Pure. A pace is kept as the time up to which those who came have used it up, so that nothing runs
-while nobody comes. What an address may do is a quota of clients (KIP-612).
+Pure. A rate is kept as the time up to which earlier connections have used it up, so that nothing
+runs while no connection comes. The rate of an address is a client quota (KIP-612).
 """
 
 from collections.abc import Mapping
@@ -12,17 +12,18 @@ from ...protocol.quotas import CONNECTION_RATE, IP, QuotaEntity
 from ...runtime.config import INT32_MAX
 
 BURST_MS: Final = 10_000
-"""After a silence as many may come at once as otherwise in this time, as with Kafka's windows."""
+"""After a pause, as many connections may come in a burst as the rate allows in this time (ms), as
+with Kafka's quota windows."""
 HOSTS_MAX: Final = 10_000
-"""The most addresses whose pace is remembered; of more, the one that came the longest ago is
-forgotten."""
+"""The most addresses whose rate is remembered. If there are more, the address that came longest ago
+is forgotten."""
 UNLIMITED: Final = INT32_MAX
-"""The rate that stands for none."""
+"""The rate that means no limit."""
 _ROUNDING_MS: Final = 1e-3
 
 
 class Pace:
-    """So many a second, on average."""
+    """One limited rate of connections, on average."""
 
     __slots__ = ("_ahead_ms", "_interval_ms", "_used_ms")
 
@@ -31,26 +32,26 @@ class Pace:
         self._interval_ms = 1000 / rate
 
     def change(self, rate: float, now_ms: int) -> None:
-        """Set the rate, in connections per second, above 0; those who came count by the new one."""
+        """Set the rate, in connections per second, above 0; it counts for earlier ones too."""
         interval_ms, before_ms = 1000 / rate, self._interval_ms
         self._interval_ms = interval_ms
         self._used_ms = now_ms + max(0.0, self._used_ms - now_ms) * interval_ms / before_ms
 
     def late_ms(self, now_ms: int) -> int:
-        """Return the milliseconds until one more may come; 0 if it may come now."""
+        """Return the milliseconds until one more connection may come; 0 if it may come now."""
         ahead_ms = max(0.0, BURST_MS - self._interval_ms)
         return max(0, ceil(self._used_ms - ahead_ms - now_ms - _ROUNDING_MS))
 
     def take(self, now_ms: int) -> None:
-        """Note that one came."""
+        """Note that a connection came."""
         self._used_ms = max(self._used_ms, now_ms) + self._interval_ms
 
 
 class Rates:
-    """The paces of one broker's connections."""
+    """The limited rates of one broker's connections."""
 
     def __init__(self, protected: str | None = None) -> None:
-        """The listener `protected` is not bound by the pace of the broker, only by its own."""
+        """`protected` is the listener that the broker's rate does not limit, only its own rate."""
         self._protected = protected
         self._all: Pace | None = None
         self._listeners: dict[str, Pace] = {}
@@ -60,7 +61,7 @@ class Rates:
 
     @property
     def are_off(self) -> bool:
-        """True if whoever comes may come at once."""
+        """True if no rate is limited."""
         return (
             self._all is None
             and not self._listeners
@@ -69,7 +70,7 @@ class Rates:
         )
 
     def bound(self, in_all: int, listeners: Mapping[str, int], now_ms: int) -> None:
-        """Set the rates of the broker and of its listeners; UNLIMITED is none."""
+        """Set the rates of the broker and its listeners, per second; UNLIMITED means no limit."""
         self._all = _changed(self._all, in_all, now_ms)
         paces = {
             name: _changed(self._listeners.get(name), rate, now_ms)
@@ -78,7 +79,10 @@ class Rates:
         self._listeners = {name: pace for name, pace in paces.items() if pace is not None}
 
     def bound_hosts(self, default: float | None, own: Mapping[str, float], now_ms: int) -> None:
-        """Set the rate of each address, and those of addresses that have their own."""
+        """Set the rates, per second, of the addresses in `own` and of all others.
+
+        None as `default` means no limit.
+        """
         self._host_default = default
         self._host_own = own
         for host, pace in list(self._hosts.items()):
@@ -89,16 +93,19 @@ class Rates:
                 pace.change(rate, now_ms)
 
     def late_ms(self, listener: str, now_ms: int) -> int:
-        """Return the milliseconds until one more may come to a listener."""
+        """Return the milliseconds until one more connection may come to a listener; 0 for now."""
         return max((pace.late_ms(now_ms) for pace in self._paces_of(listener)), default=0)
 
     def take(self, listener: str, now_ms: int) -> None:
-        """Note that one came to a listener."""
+        """Note that a connection came to a listener."""
         for pace in self._paces_of(listener):
             pace.take(now_ms)
 
     def late_from_ms(self, host: str, now_ms: int) -> int:
-        """Return 0 and note that one came from an address, or the milliseconds until one may."""
+        """Return the milliseconds until a connection may come from an address.
+
+        0 means that it may come now; it is then counted.
+        """
         rate = self._host_own.get(host, self._host_default)
         if rate is None:
             return 0
@@ -119,7 +126,7 @@ class Rates:
 def rates_of_hosts(
     quotas: Mapping[QuotaEntity, Mapping[str, float]],
 ) -> tuple[float | None, dict[str, float]]:
-    """Return the default rate of addresses, None if there is none, and those of single ones."""
+    """Return the default rate of addresses, or None, and the rates of single addresses."""
     default, own = None, {}
     for ((kind, name), *_), bounds in quotas.items():
         rate = bounds.get(CONNECTION_RATE) if kind == IP else None

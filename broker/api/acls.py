@@ -30,7 +30,7 @@ NO_AUTHORIZER = "No Authorizer is configured: everybody may do everything, and n
 
 
 def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """List the entries that the filter means, by resource.
+    """List the entries that match the filter, by resource.
 
     Answer SECURITY_DISABLED without an authorizer.
     """

@@ -1,8 +1,8 @@
 """AlterConfigs and IncrementalAlterConfigs: each resource is changed or refused by itself.
 
-Only a broker knows the valid keys of brokers and its own loggers. The broker answers for loggers
-and for resources that it refuses, and forwards the others to the controller. The response has the
-results of both, in the order of the request.
+Only a broker knows the valid keys of brokers and its own loggers. The broker itself changes loggers
+and refuses invalid resources, and forwards all other resources to the controller. The response has
+the results of both, in the order of the request.
 """
 
 from collections.abc import Callable

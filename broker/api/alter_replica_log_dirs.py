@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def handle(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-    """Begin a move of each replica that is elsewhere; DescribeLogDirs tells how far it is."""
+    """Begin to move each replica that is in another directory; DescribeLogDirs has the progress."""
     edge, store = call.edge, call.edge.partitions.store
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for each in request.dirs:
@@ -43,7 +43,7 @@ def handle(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDi
 
 
 def _ask(edge: Edge, name: TopicPartition, target: LogDirectory) -> ErrorCode:
-    """Ask for one move; for a replica that is not here, keep the choice until it is made."""
+    """Request one move; if the replica is not here yet, keep the choice until it is made."""
     partition = edge.partitions.find(*name)
     if isinstance(partition, ErrorCode):
         key = TopicIdPartition(edge.image.topic_ids.get(name.topic, b""), name.partition)

@@ -1,6 +1,6 @@
 """The levels of this broker's loggers, as settings of resource type BROKER_LOGGER (KIP-412).
 
-Only the named broker has these levels and answers. It loses them when it restarts.
+Only the broker that the resource names can answer. Changed levels last until the broker restarts.
 """
 
 import logging

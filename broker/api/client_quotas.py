@@ -85,7 +85,11 @@ def _conditions(components: Iterable[ComponentData]) -> Conditions:
 
 
 def _spelled(kind: str, name: str | None) -> str | None:
-    """Return the name as entities have it. What is no address is the name of no entity."""
+    """Return a name in the spelling of entities.
+
+    An IP address has one spelling; a text that is no address is returned unchanged, and no entity
+    has that name.
+    """
     if kind != IP:
         return name
     try:
@@ -95,7 +99,7 @@ def _spelled(kind: str, name: str | None) -> str | None:
 
 
 def _meets(entity: QuotaEntity, conditions: Conditions, *, is_strict: bool) -> bool:
-    """True if the entity has all the parts that are asked for, and if strict no others."""
+    """True if the entity meets every condition, and, if `is_strict`, has no other types."""
     if is_strict and len(entity) != len(conditions):
         return False
     named = dict(entity)

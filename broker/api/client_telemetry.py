@@ -22,7 +22,7 @@ TO_BE_SAID: Final = (
     ErrorCode.INVALID_RECORD,
     ErrorCode.TELEMETRY_TOO_LARGE,
 )
-"""Errors that the client cannot repair by itself, so they are logged."""
+"""Errors that need somebody's attention, because the client cannot repair them; they are logged."""
 
 
 def get_telemetry_subscriptions(

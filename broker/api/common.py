@@ -14,16 +14,16 @@ from ..partition.requests import CONSUMER
 OPERATIONS_NOT_ASKED = -0x80000000
 
 STALE_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-"""Errors with which a response also names the current leader (KIP-951)."""
+"""Errors for which a response also names the current leader (KIP-951)."""
 
 TOPIC_NAME_MAX = 249
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 def operations_told(call: Call, resource: Resource, name: str = CLUSTER_NAME) -> int:
-    """Return what the client may do with a resource, as responses tell it (KIP-430).
+    """Return the operations that the client may do on a resource, as a bit field (KIP-430).
 
-    Of the cluster nothing is told to a client that may not describe it.
+    A client that may not describe the cluster gets none of the cluster's.
     """
     rights = call.rights
     if rights is None:
@@ -51,9 +51,10 @@ def client_host(call: Call) -> str:
 
 
 def replica_id_of(call: Call, claimed: int) -> int:
-    """Return the claimed replica id on a listener that this broker uses, else CONSUMER.
+    """Return the replica id `claimed`, if the client may act as a follower; else CONSUMER.
 
-    With an authorizer it is CONSUMER too, unless the client may act for the cluster.
+    The listener must be one that this broker uses, and with an authorizer the client must have
+    CLUSTER_ACTION on the cluster.
     """
     rights, listener = call.rights, call.connection.listener.name
     if rights is not None and not rights.may(Operation.CLUSTER_ACTION, Resource.CLUSTER):
@@ -62,7 +63,7 @@ def replica_id_of(call: Call, claimed: int) -> int:
 
 
 def node_endpoints(call: Call, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
-    """Return the endpoints of these brokers on the client's listener; leave out those without."""
+    """Return the endpoints of these brokers on the client's listener; skip brokers without one."""
     listener = call.connection.listener.name
     nodes: list[NodeEndpoint] = []
     for broker_id in dict.fromkeys(broker_ids):
@@ -74,7 +75,7 @@ def node_endpoints(call: Call, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
 
 
 def known_to_client(error: ErrorCode, version: int, fenced_from: int) -> ErrorCode:
-    """Return the error, replaced by one that the client's version knows.
+    """Return the error, or the older error that the client's version knows.
 
     Versions below `fenced_from` get INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.
     """

@@ -1,7 +1,7 @@
 """DeleteRecords: raise the log start of partitions led here.
 
-The request is answered when the logs of all live replicas begin there too, or after its timeout.
-The wait makes sure that a change of leader brings no deleted record back (KIP-107).
+The request is answered when all live replicas have raised their log start as well, or after its
+timeout. The wait makes sure that a change of leader brings no deleted record back (KIP-107).
 """
 
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class DeletedRecords(CallAnswer):
         self._is_expired = False
 
     def settled(self, timeout_ms: int) -> DeleteRecordsResponse | Answer:
-        """Return the response if no replica need be waited for; else this answer, which waits."""
+        """Return the response if no replica must be waited for; else this answer, which waits."""
         self._look()
         if not self._waiting:
             return self._response
@@ -91,7 +91,7 @@ class DeletedRecords(CallAnswer):
         self.call.connection.wake()
 
     def poll(self) -> list[Buffer] | None:
-        """Return the response once all logs begin late enough or the timeout is over, else None."""
+        """Return the response once all logs begin late enough or at the timeout, else None."""
         self._look()
         if self._waiting and not self._is_expired:
             return None
@@ -110,7 +110,7 @@ class DeletedRecords(CallAnswer):
             self._deadline = None
 
     def _look(self) -> None:
-        """Settle the partitions whose wait is over."""
+        """Set the result of each partition whose wait is over."""
         live = {broker.broker_id: None for broker in self.call.edge.whereabouts.live_brokers()}
         still: list[Waiting] = []
         for each in self._waiting:

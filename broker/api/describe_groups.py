@@ -21,7 +21,7 @@ NOT_FOUND_FROM = 6
 def handle(call: Call, request: DescribeGroupsRequest) -> object:
     """Describe each group; an unknown one is `Dead`, from version 6 on with GROUP_ID_NOT_FOUND.
 
-    A group named more than once is described once.
+    A group that is named more than once is described once.
     """
 
     def described(group_id: str) -> DescribedGroup:

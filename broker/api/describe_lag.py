@@ -1,4 +1,4 @@
-"""DescribeLag: the committed records and bytes that a reader has left, and their oldest time.
+"""DescribeLag: the committed records and bytes that a reader has not read, and their oldest time.
 
 Only leaders answer, under their lease. If nothing is left, the response is sent at once. Otherwise
 one task per request reads batch headers in slices, about MOST_HEADERS at most.
@@ -25,7 +25,7 @@ from .worked import Worked
 MOST_HEADERS: Final = 5_000
 """The most batch headers that one request reads: some 20 ms of the event loop, in slices."""
 HEADERS_EACH: Final = (16, 1_000)
-"""The least and the most headers read in one partition, however many partitions there are."""
+"""The least and the most headers read in one partition, whatever the number of partitions."""
 
 
 Key = tuple[str, int]
@@ -41,7 +41,7 @@ class Behind(NamedTuple):
 
 
 def handle(call: Call, request: DescribeLagRequest) -> object:
-    """Report what is left to read in each partition that this broker leads."""
+    """Report the unread records of each partition that this broker leads."""
     asked = {
         (topic.name, each.partition_index): each.committed_offset
         for topic in request.topics
@@ -104,7 +104,7 @@ def _whole(call: Call, rows: dict[Key, PartitionLag]) -> DescribeLagResponse:
 async def _count(
     runtime: Runtime, rows: dict[Key, PartitionLag], behind: dict[Key, Behind]
 ) -> None:
-    """Read batch headers for each partition in which something is left, and fill in its row."""
+    """Read batch headers for each partition with unread records, and fill in its row."""
     least, most = HEADERS_EACH
     headers = min(max(MOST_HEADERS // len(behind), least), most)
     for key, each in behind.items():
@@ -116,9 +116,9 @@ async def _count(
 async def _count_one(
     runtime: Runtime, behind: Behind, row: PartitionLag, most_headers: int
 ) -> ErrorCode:
-    """Count what is left in one partition, and fill in its `row`.
+    """Count the unread records of one partition, and fill in its `row`.
 
-    Return an error if the log cannot be read or its leader epoch has changed meanwhile.
+    Return an error if the log cannot be read, or if the leader epoch has changed since.
     """
     partition, epoch, offset = behind
     up_to = row.last_stable_offset

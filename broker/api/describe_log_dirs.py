@@ -21,7 +21,7 @@ Replica = tuple[str, DescribeLogDirsPartition]
 def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Describe every directory, with those of its replicas that the request names.
 
-    A replica that is moving is in both its directories: where it is going it is a future one.
+    A replica that is moving is listed in both directories, in its target as a future replica.
     """
     partitions = call.edge.partitions
     wanted: dict[tuple[str, int], None] | None = None

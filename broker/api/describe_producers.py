@@ -1,7 +1,7 @@
 """DescribeProducers: the producers that replicas know, and their open transactions.
 
-Operators find hanging transactions with it (KIP-664). Any replica may be asked, so each broker
-reports all partitions that it holds. Changes nothing.
+Operators use this API to find hanging transactions (KIP-664). Any replica may be asked, so each
+broker reports all partitions of which it has a replica.
 """
 
 from ...protocol.errors import ErrorCode

@@ -1,9 +1,9 @@
 """Fetch: reads for consumers and followers, within fetch sessions, with a wait for min_bytes.
 
-A fetch reads all its partitions at once. If it finds less than min_bytes, it waits and reads again
-only the partitions that report a change. Pages that are not in memory are read off the event loop
-meanwhile. A follower's fetch is also its acknowledgement, which `Partition.fetch` records in the
-same step in which it validates the fetch.
+A fetch reads all its partitions in one step. If it finds less than min_bytes, it waits and reads
+again only the partitions that report a change. Pages that are not in memory are read off the event
+loop. A follower's fetch is also its acknowledgement, which `Partition.fetch` records in the same
+step in which it validates the fetch.
 """
 
 import asyncio
@@ -31,7 +31,8 @@ OF_A_CONSUMER = ReplicaState()
 FOLLOWER_READS_FROM = 11
 """The first version in which a consumer may read from a follower (KIP-392)."""
 STORAGE_FAILURE_WAIT_MS = 300
-"""Delay in ms of a response to a consumer with only disk errors, as some retry at once."""
+"""Milliseconds by which a consumer's response with only disk errors is delayed, because some
+clients retry without a pause."""
 
 
 class Fetch:
@@ -98,7 +99,7 @@ class ParkedFetch(CallAnswer):
         asker: Asker,
         watch: FollowerWatch | None,
     ) -> None:
-        """If there is a `watch`, it wakes the fetch; otherwise each of the partitions does."""
+        """`watch` wakes the fetch; if it is None, each partition of the fetch does."""
         super().__init__(call)
         self.is_follower = asker.is_follower
         self._context = context
@@ -113,7 +114,7 @@ class ParkedFetch(CallAnswer):
         self._cold: asyncio.Task[None] | None = None
 
     def park(self, max_wait_ms: int) -> Answer:
-        """Begin to wait: for the disk if pages are not in memory, else for data or the deadline."""
+        """Begin to wait: for the disk if pages are not in memory, else for data or the time."""
         reading = self._reading
         self._max_wait_ms = max_wait_ms
         if reading.held_bytes:
@@ -184,7 +185,7 @@ class ParkedFetch(CallAnswer):
             self._cold.cancel()
 
     def hurry(self) -> None:
-        """Answer a follower at once, because it has sent another request."""
+        """Answer a follower now, because it has sent another request."""
         self._is_expired = self._is_expired or self.is_follower
 
     def _on_expired(self) -> None:
@@ -267,7 +268,7 @@ def _is_denied(call: Call, replica_id: int) -> bool:
 def _racks(
     call: Call, request: FetchRequest, replica_id: int
 ) -> Callable[[int], str | None] | None:
-    """Return a function from broker id to rack; None if no nearer replica is to be chosen."""
+    """Return a function from broker id to rack; None if the consumer must read from this broker."""
     edge, listener = call.edge, call.connection.listener.name
     if replica_id > CONSUMER or not request.rack_id or not edge.replica_selector.is_rack_aware:
         return None
@@ -302,10 +303,7 @@ def _refuse_replica(call: Call, cluster_id: str | None, state: ReplicaState) -> 
 
 
 def _max_bytes(call: Call, asked: int, *, is_follower: bool) -> int:
-    """Return the byte limit of a fetch.
-
-    A consumer's is less while responses fill the memory, and is bounded by its quota.
-    """
+    """Return the byte limit of a fetch; a consumer's is lower while responses fill the memory."""
     if is_follower:
         return asked
     edge, charging = call.edge, call.connection.charging

@@ -1,7 +1,7 @@
 """Reads the partitions of one Fetch within its byte limit, and reads changed ones again.
 
-Owns the answers collected so far, and decides whether they are enough. Waiting for more data is for
-fetch.py, and building the response for fetch_response.py.
+`Reading` owns the answers collected so far, and decides whether they are enough. fetch.py waits for
+more data, and fetch_response.py builds the response.
 """
 
 from collections.abc import Callable
@@ -34,11 +34,11 @@ class Asker:
     leader_only: bool
     rack: str = ""
     rack_of: Callable[[int], str | None] | None = None
-    """Gives a broker's rack. Set only for a consumer that may be sent to a nearer replica."""
+    """Returns a broker's rack. None unless a consumer may be sent to a nearer replica."""
     rights: Rights | None = None
     """The rights of a consumer; None if it may read everything, as followers may."""
     is_denied: bool = False
-    """True if every partition is refused, because the client is no follower but says it is one."""
+    """True if every partition is refused, because the client claims to be a follower but is not."""
 
     @property
     def is_follower(self) -> bool:
@@ -69,7 +69,7 @@ class Reading:
         partitions: list[FetchPartition],
         watch: FollowerWatch | None = None,
     ) -> None:
-        """With a `watch`, `partitions` are those it reports as changed; it notes each read."""
+        """`watch` notes each read, and has reported `partitions` as changed; or it is None."""
         self._edge = edge
         self._asker = asker
         self._bytes = 0
@@ -155,10 +155,10 @@ class Reading:
 
     @property
     def is_storage_failure(self) -> bool:
-        """True if a consumer's answers contain nothing but disk errors.
+        """True if a consumer's answers contain only disk errors.
 
-        A consumer need not get these at once, because a retry would fail again; after a change of
-        leader it should retry elsewhere at once.
+        Such a response may be delayed, because an immediate retry would fail again. But if the
+        leader has changed, the consumer should retry elsewhere without delay.
         """
         if not self.has_failed or self._asker.is_follower:
             return False
@@ -239,7 +239,7 @@ def _source(edge: Edge, asker: Asker, partition: FetchPartition) -> Partition | 
 
 
 def _is_refused(edge: Edge, asker: Asker, rights: Rights, name_or_id: bytes | str) -> bool:
-    """True if the topic exists, as far as its id tells, and the client may not read it."""
+    """True if the topic exists, as far as its id shows, and the client may not read it."""
     if asker.is_denied:
         return True
     if isinstance(name_or_id, bytes):

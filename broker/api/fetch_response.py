@@ -1,6 +1,6 @@
 """Builds the response to one Fetch, with hints about new leaders and by the rules of its session.
 
-Record bytes are passed on as they were read, as views. Reads no log.
+Record bytes are passed on as they were read, as views.
 """
 
 from ...protocol.errors import ErrorCode
@@ -30,7 +30,7 @@ LED_ELSEWHERE = (*STALE_LEADER, ErrorCode.UNKNOWN_LEADER_EPOCH)
 def respond(
     call: Call, context: FetchContext, reading: Reading, isolation: int = 0
 ) -> FetchResponse:
-    """Build the response from the answers; in a session, only from those that the client lacks."""
+    """Build the response from the answers; in a session, only from answers new to the client."""
     if error := context.verify():
         return FetchResponse(error_code=error, responses=[])
     is_for_follower = reading.is_for_follower

@@ -1,7 +1,7 @@
 """Fetch sessions (KIP-227): the partitions of a client's last fetch, which it need not name again.
 
-Pure: from requests and times it decides which partitions to read and which to put into the
-response. The number of sessions and the total of their partitions are bounded. Reads no log.
+Pure: from requests and times this module decides which partitions to read and which to put into the
+response. The number of sessions and the total of their partitions are bounded.
 
     epoch -1   the request uses no session, and closes the session that it names, if any
     epoch  0   the request names all its partitions; it closes the session that it names, if any,
@@ -22,8 +22,9 @@ FINAL_EPOCH = -1
 LAST_EPOCH = 0x7FFFFFFF
 SESSION_ID_MAX = 0x7FFFFFFF
 EVICTION_MS = 120_000
-"""Milliseconds. A session unused for longer may be evicted for any new one. Of the
-others only a less valuable one may be: one created longer ago, or a consumer's for a follower's."""
+"""Milliseconds. A session unused for longer may be evicted for any new one. A session created
+longer ago may be evicted for a more valuable one: a follower's, or one of the same kind with more
+partitions. A follower's new session may evict a less valuable one of any age."""
 
 Key = tuple[bytes | str, int]
 """Topic id (or, before version 13, name) and partition index."""
@@ -48,12 +49,13 @@ class FetchPartition:
     flushed_offset: int = -1
     """The offset up to which the follower's log is on stable storage; -1 if not stated."""
     known_high_watermark: int = UNKNOWN_HIGH_WATERMARK
-    """The high watermark that the client knows; the fetch does not wait if it is old (KIP-1166)."""
+    """The high watermark that the client knows; if it is outdated, the fetch does not wait
+    (KIP-1166)."""
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
 
     def update(self, asked: "FetchPartition") -> None:
-        """Take over the client's changes; keep the offsets that were sent to it."""
+        """Apply the client's changes, but keep the offsets that were sent to it."""
         self.max_bytes = asked.max_bytes
         self.fetch_offset = asked.fetch_offset
         self.current_leader_epoch = asked.current_leader_epoch
@@ -127,7 +129,7 @@ class FetchContext:
         return ErrorCode.NONE
 
     def tells(self, partition: FetchPartition, answer: FetchAnswer) -> bool:
-        """True if the response must carry this partition; remembers the offsets in its answer."""
+        """True if the response must carry this partition; its offsets are recorded as sent."""
         if self.session is None:
             return True
         is_news = self._is_new or (

@@ -1,9 +1,9 @@
 """Notes the partitions of a follower's fetch session that changed since its last fetch.
 
-A session may have a thousand partitions of which one changes. So it is watched as long as its
-connection lives: partitions report their changes here, and a fetch reads only these. A partition is
-skipped only if reading it again would change nothing, because the follower is in the ISR, holds
-the whole log and has been sent the newest offsets. This module reads no log.
+A session may have a thousand partitions of which one changes. So the session is watched while its
+connection is open: partitions report their changes to a `FollowerWatch`, and a fetch reads only the
+changed ones. A partition is skipped only if reading it again would change nothing, because the
+follower is in the ISR, holds the whole log and has been sent the newest offsets.
 """
 
 from ..net.connection import Connection
@@ -53,7 +53,7 @@ class FollowerWatch:
         return list(unread.values())
 
     def on_read(self, asked: FetchPartition, source: Partition, answer: FetchAnswer) -> None:
-        """Take in a partition's answer, and decide whether the next fetch must read it again."""
+        """Record a partition's answer, and decide whether the next fetch must read it again."""
         key = asked.key
         if self._sources.get(key) is not source:
             self._watch(key, source)

@@ -1,7 +1,7 @@
 """FindCoordinator: the broker that coordinates a group or transactional id.
 
-It is the leader of the key's partition of the internal topic. If this topic is missing, it is
-created, and the client gets COORDINATOR_NOT_AVAILABLE.
+The coordinator is the leader of the key's partition of the internal topic. If this topic is
+missing, it is created, and the client gets COORDINATOR_NOT_AVAILABLE.
 """
 
 from ...protocol.commit_groups import home_of

@@ -62,9 +62,9 @@ class Forwarded(CallAnswer):
         refusal: Refusal | None = None,
         complete: Completion | None = None,
     ) -> None:
-        """Without a `refusal`, an error is set at the top level of the response.
+        """If `refusal` is None, an error is set at the top level of the response.
 
-        Without `complete`, the controller's response is passed on undecoded.
+        If `complete` is None, the controller's response is passed on undecoded.
         """
         super().__init__(call)
         self._complete = complete
@@ -81,7 +81,7 @@ class Forwarded(CallAnswer):
         return self._frame
 
     def cancel(self) -> None:
-        """Stop waiting, because the client is gone. The controller may still act on it."""
+        """Stop waiting, because the client is gone. The controller may still do what was asked."""
         self._task.cancel()
 
     async def _forward(self) -> None:

@@ -1,4 +1,4 @@
-"""Puts the guards of an API before its handler, and what they refuse into its response.
+"""Runs the guards of an API before its handler, and adds their refusals to the response.
 
 Nothing here is used unless an authorizer is configured.
 """
@@ -16,7 +16,7 @@ Handle = Callable[[Call, Any], object]
 
 
 def guarded(handle: Handle, guards: Sequence[Guard]) -> Handle:
-    """Return a handler that passes to `handle` only what all the guards allow."""
+    """Return a handler that passes to `handle` only the items that all the guards allow."""
 
     def checked(call: Call, request: Any) -> object:
         verdict = judge(call, request, guards)

@@ -1,4 +1,4 @@
-"""InitProducerId: a producer's id and epoch; its coordinator gives them if it is transactional."""
+"""InitProducerId: a producer gets its id and epoch, from its coordinator if it is transactional."""
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -15,7 +15,7 @@ FENCED_FROM = 4
 def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse | Answer:
     """Answer with a producer id and epoch.
 
-    Without a transactional id the producer gets a new id and never the next epoch of its old id
+    A producer without a transactional id gets a new id, never the next epoch of its old id
     (KIP-360).
     """
     if request.transactional_id is not None:

@@ -1,4 +1,4 @@
-"""JoinGroup: a member enters the next generation of a group; answered when that begins."""
+"""JoinGroup: a member enters a group's next generation; answered when the generation begins."""
 
 from ...protocol.messages.join_group import (
     JoinGroupRequest,
@@ -14,7 +14,7 @@ KNOWN_ID_FROM = 4
 NULL_PROTOCOL_FROM = 7
 SKIP_ASSIGNMENT_FROM = 9
 REASON_MAX = 255
-"""The number of characters of a client's reason that are logged (KIP-800)."""
+"""The most characters of a client's reason that are logged (KIP-800)."""
 
 
 def handle(call: Call, request: JoinGroupRequest) -> Answer:

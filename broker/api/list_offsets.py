@@ -37,7 +37,7 @@ Search = Callable[[], Awaitable[OffsetAnswer]]
 
 
 def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | Answer:
-    """Look up each partition; one that is named more than once gets INVALID_REQUEST."""
+    """Look up each partition; a partition named more than once gets INVALID_REQUEST."""
     seen: dict[tuple[str, int], int] = {}
     for topic in request.topics:
         for asked in topic.partitions:

@@ -1,8 +1,8 @@
 """Metadata: brokers, topics and leaders, with the addresses of the client's listener.
 
 Encoded responses are cached until the metadata image changes, because a thousand clients that
-reconnect after a failover send the same request. A missing topic may be created by the controller;
-the client gets an error for it meanwhile, and asks again.
+reconnect after a failover send the same request. If a missing topic is to be created, the client
+gets an error for the topic until the controller has created it, and asks again.
 """
 
 from functools import partial

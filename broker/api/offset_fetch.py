@@ -34,7 +34,7 @@ def handle(call: Call, request: OffsetFetchRequest) -> Answer:
 
 
 def _single(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
-    """Put a request of a version up to 7 into the form of later ones."""
+    """Return the only group of a request up to version 7 in the form of later versions."""
     return OffsetFetchRequestGroup(group_id=request.group_id, topics=request.topics)
 
 
@@ -137,7 +137,7 @@ def _nothing(index: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchRespon
 def _refused(
     topics: Sequence[OffsetFetchRequestTopics], error: ErrorCode
 ) -> list[OffsetFetchResponseTopics]:
-    """Return the group's error for each partition, as versions below 2 have no field for it."""
+    """Return the group's error for each partition, because versions below 2 have no group error."""
     return [
         OffsetFetchResponseTopics(
             name=topic.name,

@@ -1,6 +1,6 @@
 """An answer that is sent later, once a coordinator has called its `finish`.
 
-Keeps nothing of the request. `finish` may be called before the handler has returned.
+The answer keeps nothing of the request. `finish` may be called before the handler has returned.
 """
 
 from collections.abc import Callable

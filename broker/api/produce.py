@@ -1,7 +1,8 @@
 """Produce: batches are appended by the leader, and the request is answered as acks requires.
 
-The handler checks the batches and stages them. The connection writes all that one read event has
-staged, then polls the answers. Transactional batches are verified first (produce_transactional.py).
+The handler checks the batches and stages them. At the end of the read event the connection writes
+all staged batches, then polls the answers. Transactional batches are verified first
+(produce_transactional.py).
 """
 
 from ...protocol.acls import Operation, Resource
@@ -33,8 +34,8 @@ def handle(call: Call, request: ProduceRequest) -> Answer:
 def _may_write_transactions(call: Call, request: ProduceRequest) -> bool:
     """True unless the request writes into a transaction that is not the client's.
 
-    A transactional batch in a request without a transactional id is nobody's: by the ids in it, it
-    could get into an open transaction of another client (CVE-2018-17196).
+    A transactional batch in a request without a transactional id belongs to no known client: by its
+    producer id, it could get into an open transaction of another client (CVE-2018-17196).
     """
     name = request.transactional_id
     if name is not None:

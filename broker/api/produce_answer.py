@@ -1,7 +1,7 @@
 """The answer to one Produce request, from staging its batches to building its response.
 
-Stages the batches, waits until each append is final as acks requires, and reports the results.
-A failure of one partition is reported in the response, not raised.
+`ProduceAnswer` stages the batches, waits until each append is final as acks requires, and reports
+the results. A failure of one partition is reported in the response, not raised.
 """
 
 from typing import cast
@@ -89,7 +89,7 @@ class ProduceAnswer(CallAnswer):
         guard: Verification | None,
         verdict: Verdict | None = None,
     ) -> None:
-        """Stage a batch that had to wait, as if it had come only now, and set its result.
+        """Stage a batch that had to wait, as if it had just arrived, and set its result.
 
         `place` is the index of the result that was reserved for the batch. `guard` and `verdict`
         are as in `Partition.append_as_leader`.
@@ -127,7 +127,7 @@ class ProduceAnswer(CallAnswer):
         self._waiting -= 1
 
     def hold(self) -> None:
-        """Send no answer, and no batch to a worker, until `release`, to keep batches in order."""
+        """Send no answer, and no batch to a worker, until `release`: batches stay in order."""
         self._waiting += 1
         self._is_held = True
 
@@ -184,7 +184,7 @@ class ProduceAnswer(CallAnswer):
         self._to_open = []
 
     def _on_opened(self, verdicts: list[Verdict]) -> None:
-        """Append the batches that a worker has checked, as if they had come only now."""
+        """Append the batches that a worker has checked, as if they had just arrived."""
         assert self._opening is not None
         opened, self._opening = self._opening.batches, None
         for each, verdict in zip(opened, verdicts, strict=True):
@@ -214,7 +214,7 @@ class ProduceAnswer(CallAnswer):
         return self.call.frame_counted(self._response())
 
     def cancel(self) -> None:
-        """Give up, because the client is gone. Batches that wait for a worker are not appended."""
+        """Stop waiting, as the client is gone. Batches that wait for a worker are not appended."""
         if self._opening is not None:
             self._opening.cancel()
         for waiter in self._waiters:
@@ -267,7 +267,7 @@ class ProduceAnswer(CallAnswer):
 
 
 def _name(call: Call, topic: TopicProduceData) -> str | None:
-    """Return the name of the topic that a request names; None if it has an id that is not known."""
+    """Return the name of the topic that a request names; None if the topic's id is unknown."""
     if call.version < TOPIC_IDS_FROM:
         return topic.name
     known = call.edge.image.topics.get(topic.topic_id)

@@ -1,8 +1,8 @@
 """Batches of a Produce request that a worker process decompresses and checks before the append.
 
 A small compressed batch can expand to very many bytes, which must not block the event loop. The
-request waits meanwhile with copies of such batches, and no later Produce of its connection starts
-before it is done, so that a producer's sequence numbers stay in order.
+request keeps copies of such batches while it waits for the worker. No later Produce of the same
+connection starts before the request is done, so that a producer's sequence numbers stay in order.
 """
 
 import asyncio

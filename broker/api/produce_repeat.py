@@ -2,7 +2,7 @@
 
 A producer sends the same request again and again, with the same client, topic, partition and acks,
 and other records. The bytes of such a request before its records are compared with those of the
-earlier one, which costs a third of decoding it. All responses without errors differ only in their
+earlier request, which costs a third of decoding. All responses without errors differ only in their
 offsets and times. Both patterns are cut out of bytes that the codec has decoded or encoded, so that
 only the codec knows the formats.
 """
@@ -39,7 +39,8 @@ FLEXIBLE_FROM = 9
 FIRST_VERSION = 5
 """The first version that is recognised; older responses lack the log start offset."""
 TAGS_BYTES = 3
-"""Zero bytes at the end of a flexible request: empty tags of its partition, topic and itself."""
+"""The number of zero bytes at the end of a flexible request: the empty tags of its partition, its
+topic and the request."""
 PATTERNS_MAX = 64
 PRODUCE = int(ApiKey.PRODUCE)
 _HEAD = struct.Struct(">ii")

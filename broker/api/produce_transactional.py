@@ -1,11 +1,11 @@
 """Transactional Produce: a coordinator confirms the partition before a transaction begins in it.
 
-If the batch's transaction is open in the partition, the batch is appended at once. Otherwise it
-waits until the transaction coordinator has confirmed that the partition belongs to the transaction.
-The coordinator only verifies this (KIP-890, part 1) or, from version 12 on, adds the partition,
-because those clients do not add it themselves (part 2). The request waits meanwhile, without a
-task, with copies of such batches. All batches that the producer sends to the partition before the
-answer, in any request and over any connection, wait for the same answer.
+If the batch's transaction is open in the partition, the batch is appended immediately. Otherwise
+the batch waits until the transaction coordinator has confirmed that the partition belongs to the
+transaction. The coordinator only verifies this (KIP-890, part 1) or, from version 12 on, adds the
+partition, because those clients do not add it themselves (part 2). While it waits, the request
+keeps copies of such batches, and needs no task. All batches that the producer sends to the
+partition before the answer, in any request and over any connection, wait for the same answer.
 """
 
 import struct
@@ -74,7 +74,7 @@ class _Held:
             self._answer.produce.append_held(self._place, records, self._guard)
 
     def proceed(self) -> None:
-        """Go on, because all batches that waited for the same answer are written or refused."""
+        """Wait for the commit, because all batches that waited for the answer are settled."""
         self._answer.proceed(self._place)
 
 
@@ -116,7 +116,7 @@ class TransactionalProduce(CallAnswer):
 
     @property
     def overlaps(self) -> bool:
-        """False while a worker checks a batch, or if it may have to after the verification."""
+        """False while a worker checks a batch, or may have to check one after verification."""
         return not self._holds_up and self.produce.overlaps
 
     def take(self, topic: TopicProduceData, data: PartitionProduceData) -> None:
@@ -159,7 +159,7 @@ class TransactionalProduce(CallAnswer):
         produce.results.append((topic, data, partition, Appended()))
 
     def ask(self) -> None:
-        """Ask the coordinator about all partitions not yet asked about, and copy held batches."""
+        """Ask the coordinator about partitions not asked about yet, and copy held batches."""
         if self._asked:
             self._ask()
         if self._held_count:
@@ -190,7 +190,7 @@ class TransactionalProduce(CallAnswer):
         self.produce.cancel()
 
     def refuse(self, place: int, error: ErrorCode) -> None:
-        """Give this result an error instead of an append.
+        """Set the result at `place` to an error instead of an append.
 
         `error` is translated for the producer.
         """
@@ -240,7 +240,7 @@ def _settle(
 ) -> None:
     """Append or refuse all batches that wait for these answers of the coordinator.
 
-    The request that asked may be cancelled by now, but batches of other requests may wait too.
+    Batches of other requests may wait too, even if the request that asked is cancelled.
     """
     settled: list[Waiting] = []
     for name, guard in guards.items():

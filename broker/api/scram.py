@@ -1,6 +1,7 @@
 """DescribeUserScramCredentials and AlterUserScramCredentials (KIP-554).
 
-Descriptions are read from this broker's metadata and tell no secret; changes are the controller's.
+Descriptions are read from this broker's metadata and reveal no secret. The controller makes
+changes.
 """
 
 from ...protocol.api import ApiKey

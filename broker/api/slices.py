@@ -24,9 +24,10 @@ def answer_each(
     each: Callable[[Asked], Told],
     whole: Callable[[list[Told]], object],
 ) -> object:
-    """Build the response by `whole` from the results of `each`; in slices if it has many items.
+    """Build the response: `each` answers an item, and `whole` combines the results.
 
-    Each item is answered in the state that it has when its slice is made.
+    Many items are answered in slices, in several turns of the event loop. Each item is answered in
+    the state that it has when its slice is made.
     """
     if len(asked) <= ITEMS_AT_ONCE:
         return whole([each(one) for one in asked])

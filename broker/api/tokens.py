@@ -1,7 +1,7 @@
 """CreateDelegationToken, Renew-, Expire- and DescribeDelegationToken (KIP-48).
 
-Nobody gets a token by a token, nor on a connection that proves nothing. Descriptions are made of
-this broker's metadata; all else is the controller's.
+A client that logged in by a token, or that has not proved who it is, cannot get a token.
+Descriptions are read from this broker's metadata. The controller makes changes.
 """
 
 from ...protocol.api import ApiKey
@@ -98,9 +98,9 @@ def expire(
 def describe(
     call: Call, request: DescribeDelegationTokenRequest
 ) -> DescribeDelegationTokenResponse:
-    """List the tokens that the named principals own, asked for or may renew, or all.
+    """List the tokens that the named principals own, requested or may renew, or all tokens.
 
-    Which of them the client may see, the API's guard decides.
+    The API's guard leaves out the tokens that the client may not see.
     """
     error, key = _why_not(call), call.edge.token_key
     if error or key is None:
@@ -122,7 +122,7 @@ def describe(
 
 
 def _why_not(call: Call) -> ErrorCode:
-    """Return why the connection may not ask for tokens; NONE if it may."""
+    """Return the error if the connection may not ask for tokens; NONE if it may."""
     protocol, session = call.connection.listener.security_protocol, call.connection.session
     is_proved = protocol.has_sasl or (
         protocol is SecurityProtocol.SSL and session.principal != ANONYMOUS

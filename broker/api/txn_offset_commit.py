@@ -36,7 +36,8 @@ COMES_BACK = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT,
 )
-"""Errors of the transaction coordinator that the client would take for the group coordinator's."""
+"""Errors of the transaction coordinator that the client would attribute to the group
+coordinator."""
 
 
 def handle(call: Call, request: TxnOffsetCommitRequest) -> Answer:

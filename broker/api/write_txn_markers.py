@@ -1,8 +1,8 @@
 """WriteTxnMarkers: a coordinator ends transactions in the partitions that this broker leads.
 
-Each marker is written at once and answered when it is committed. Markers for `__consumer_offsets`
-go through the group coordinator, which then applies or drops the offsets of the transaction.
-Operators, too, send markers in order to end hanging transactions (KIP-664).
+Markers are written immediately, and the request is answered when all are committed. Markers for
+`__consumer_offsets` go through the group coordinator, which then applies or drops the offsets of
+the transaction. Operators, too, send markers in order to end hanging transactions (KIP-664).
 """
 
 from collections.abc import Callable
@@ -25,8 +25,8 @@ from ..partition.requests import Appended
 from ..partition.waiters import Waiter
 
 COMMIT_TIMEOUT_MS = 2_500
-"""Milliseconds after which an uncommitted marker is answered REQUEST_TIMED_OUT. The coordinator
-waits longer for the response, so that it has to repeat only the slow markers."""
+"""Milliseconds after which an uncommitted marker is answered with REQUEST_TIMED_OUT. The
+coordinator waits longer for the response, so that it has to repeat only the slow markers."""
 
 
 def handle(call: Call, request: WriteTxnMarkersRequest) -> Answer:

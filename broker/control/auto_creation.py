@@ -1,8 +1,9 @@
 """Creates topics that clients ask for, with one request to the controller at a time.
 
-A request is made for the topics that one client was the first to ask for, and in its name, because
-the controller authorizes it. Remembers the names that are being created or were refused a moment
-ago. The controller decides whether a topic may be created, and how.
+A request contains the topics that one client was the first to ask for. It is made in that client's
+name, because the controller checks that client's rights. The names that are being created, or were
+refused in the last RETRY_MS, are remembered. The controller decides whether a topic may be created,
+and with which settings.
 """
 
 import logging
@@ -25,7 +26,8 @@ log = logging.getLogger(__name__)
 
 VERSION = 7
 PENDING_MAX = 1000
-"""The most names being created or refused a moment ago; clients must ask again for others."""
+"""The most names remembered as being created or recently refused; while so many are remembered,
+other names are ignored."""
 RETRY_MS = 1000
 """Milliseconds for which a refused name is not tried again."""
 
@@ -48,14 +50,15 @@ class AutoCreation:
         self._replicas = int(file_settings.get("default.replication.factor", BROKER_DEFAULT))
         self._internal = {topic.name: topic for topic in internal}
         self._wanted: dict[str, Origin | None] = {}
-        """The names to ask for, each with the client that asked first."""
+        """The names to request, each with the client that asked first."""
         self._refused_ms: dict[str, int] = {}
         self._is_asking = False
 
     def create(self, names: list[str], origin: Origin | None = None) -> None:
-        """Have the controller create these topics, except names refused a moment ago.
+        """Have the controller create these topics, except names refused in the last RETRY_MS.
 
-        Without `origin`, the broker asks for internal topics in its own name; else the client does.
+        The request is made in the name of the client `origin`. If it is None, the broker asks in
+        its own name, for internal topics.
         """
         now_ms = self._runtime.monotonic_ms()
         if len(self._refused_ms) >= PENDING_MAX // 2:

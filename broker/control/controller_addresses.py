@@ -1,6 +1,7 @@
-"""Chooses the next controller to try: the one that a controller named, else the configured in turn.
+"""Chooses the next controller to try: the one that a controller named, else one of the settings.
 
-Pure. The address that was tried last comes last, because a silent host costs a whole timeout.
+Pure. A configured address is tried again only after all others, because a silent host costs a whole
+timeout.
 """
 
 from dataclasses import dataclass
@@ -33,8 +34,8 @@ class ControllerAddresses:
         return self.configured[place]
 
     def pause_comes_after(self, failure_count: int) -> bool:
-        """True if every configured controller has been tried since the last success, so pause now.
+        """True if every configured controller was tried since the last success: pause now.
 
-        Until then, and if a controller has named another one, the next try comes without a pause.
+        Until then, and if a controller has named another one, the next try follows without a pause.
         """
         return self.redirect is None and failure_count >= len(self.configured)

@@ -1,10 +1,10 @@
 """The broker's connection to the active controller: registration, heartbeats and calls.
 
-Owns the connection and opens a new one when it is lost. Any configured controller can be asked
-first; it names the active one, or makes us wait until there is one. A connection is used for calls
-from its first answered heartbeat on, because only the active controller answers heartbeats. The
-broker registers once for each start of the process; a new connection goes on under the same broker
-epoch. `Lifecycle` decides what the heartbeats say.
+The channel owns the connection and opens a new one when the connection is lost. Any configured
+controller can be asked first. It names the active controller, or delays its answer until there is
+one. A connection is used for calls from its first answered heartbeat on, because only the active
+controller answers heartbeats. The broker registers once for each start of the process; a new
+connection continues under the same broker epoch. `Lifecycle` decides what the heartbeats say.
 """
 
 import asyncio
@@ -45,7 +45,8 @@ A = TypeVar("A")
 RECONNECT: Final = Backoff(first_ms=20, most_ms=1000, steady_count=10)
 CONNECT_TIMEOUT_MS: Final = 1_500
 REGISTERED_WITHIN_MS: Final = 60_000
-"""Milliseconds to keep trying while another start of this broker is registered and alive."""
+"""Milliseconds to keep trying to register while another process with this broker id is registered
+and alive."""
 FATAL: Final = (
     ErrorCode.INCONSISTENT_CLUSTER_ID,
     ErrorCode.INVALID_REGISTRATION,
@@ -59,14 +60,14 @@ log = logging.getLogger(__name__)
 
 
 class ActiveController(Protocol):
-    """Calls to the active controller; both raise ApiError if none answers in time."""
+    """Calls to the active controller; both raise ApiError if no controller answers in time."""
 
     async def forward(
         self, api_key: int, api_version: int, body: bytes, origin: Origin | None = None
     ) -> bytes:
-        """Have the controller carry out an admin request; return its answer's body.
+        """Have the controller carry out an admin request; return the body of the answer.
 
-        Without `origin`, the client that it comes from, the broker asks in its own name.
+        The request is made in the name of the client `origin`, or of the broker if that is None.
         """
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
@@ -93,7 +94,7 @@ class Reports:
     """Returns the offset of the newest metadata record that the broker holds."""
     offline_directory_ids: Callable[[], tuple[bytes, ...]]
     on_refused: Callable[[ApiError], None]
-    """Called when the controller will never accept this broker as it is; the channel ends."""
+    """Called when the controller refuses this broker for good; the channel then ends."""
 
 
 class ControllerChannel:
@@ -131,11 +132,11 @@ class ControllerChannel:
     # What others ask of it.
 
     def start(self) -> None:
-        """Begin to look for the controller."""
+        """Begin to connect to the controller."""
         self._task.start(self._run)
 
     async def close(self) -> None:
-        """Close the connection; call `shut_down` before to hand over leadership."""
+        """Close the connection. Call `shut_down` first to hand over leadership."""
         await self._task.stop()
         await self._heartbeats.close()
 
@@ -158,7 +159,7 @@ class ControllerChannel:
         self._poked.set()
 
     def on_recovered(self) -> None:
-        """Report to the controller that logs are recovered and metadata is caught up."""
+        """Report to the controller that logs are recovered and the metadata is caught up."""
         self.lifecycle.on_recovered()
         self.poke()
 
@@ -172,10 +173,10 @@ class ControllerChannel:
         return False
 
     async def call(self, request: Request[A], *, timeout_ms: int | None = None) -> A:
-        """Send the controller a request once, after waiting for a connection.
+        """Wait for a connection, and send the controller a request once.
 
-        Both together take at most `timeout_ms`, by default request.timeout.ms. Raise ApiError with
-        REQUEST_TIMED_OUT, NETWORK_EXCEPTION or the controller's refusal.
+        Wait and answer together take at most `timeout_ms`, by default request.timeout.ms. Raise
+        ApiError with REQUEST_TIMED_OUT, NETWORK_EXCEPTION or the controller's refusal.
         """
         timeout_ms = self._config.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = self._runtime.monotonic_ms() + timeout_ms
@@ -193,9 +194,9 @@ class ControllerChannel:
     ) -> bytes:
         """Have the controller carry out an admin request; send it again if a connection is lost.
 
-        Without `origin`, the broker asks in its own name. Every try has the same idempotency key,
-        so that it is carried out only once. Raise ApiError if the controller refuses the request,
-        or if none answers within request.timeout.ms.
+        The request is made in the name of the client `origin`, or of the broker if that is None.
+        Every try has the same idempotency key, so that only one is carried out. Raise ApiError if
+        the controller refuses the request, or if none answers within request.timeout.ms.
         """
         deadline_ms = self._runtime.monotonic_ms() + self._config.request_timeout_ms
         request = _asked_by(origin)(
@@ -224,7 +225,7 @@ class ControllerChannel:
         return answer.first_id, answer.count
 
     async def _call_until(self, deadline_ms: int, request: Request[A]) -> A:
-        """Send an idempotent request again and again until it is answered or its time is up.
+        """Send an idempotent request repeatedly until it is answered or `deadline_ms` has passed.
 
         Raise ApiError as `call` does, and NOT_CONTROLLER if the controller was replaced.
         """
@@ -283,7 +284,7 @@ class ControllerChannel:
                 await asyncio.sleep(RECONNECT.after(failures, self._runtime.rng) / 1000)
 
     def _is_final(self, error: ApiError, started_ms: int) -> bool:
-        """True if another try is useless. After registration it never is: the broker goes on."""
+        """True if another try cannot succeed; never after registration: the broker continues."""
         if self._registered.is_set():
             return False
         if error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
@@ -397,7 +398,7 @@ class ControllerChannel:
 
 
 def _asked_by(origin: Origin | None) -> partial[ForwardedRequest]:
-    """Return the maker of requests in the name of this client, or else of the broker itself."""
+    """Return the maker of requests in the name of `origin`, or of the broker if that is None."""
     if origin is None:
         return partial(ForwardedRequest, principal="")
     return partial(

@@ -1,8 +1,8 @@
 """UDP heartbeats: one small datagram per interval to the active controller.
 
-They are sealed with a key of the control connection, if that is sealed.
+They are sealed with a key of the control connection, if that connection is sealed.
 
-They only refresh liveness. So a lost datagram does not matter, and an error is no reason to stop: a
+They only refresh liveness, so a lost datagram does not matter. An error does not stop the sender: a
 refused datagram means that the controller is down, which the TCP connection shows as well.
 """
 
@@ -36,11 +36,11 @@ class Heartbeats:
         self._task = OwnedTask(runtime, "heartbeats")
 
     def identify(self, heartbeat: Heartbeat) -> None:
-        """Send this heartbeat from now on, which identifies this start of the broker."""
+        """Send `heartbeat` from now on; it identifies this start of the broker."""
         self._heartbeat = heartbeat
 
     def aim(self, address: tuple[str, int], key: bytes | None = None) -> None:
-        """Send to this controller from now on, sealed with the key of the connection to it."""
+        """Send to the controller at `address` from now on, sealed with `key` unless it is None."""
         self._tag_of = None if key is None else partial(datagram_tag, key)
         if address != self._address:
             self._address = address

@@ -7,8 +7,8 @@
     LEAVING        to shut down    the answer allows it, or time is up           GONE
     GONE           to shut down
 
-A stop may be requested in STARTING and RECOVERED too, and leads to LEAVING from there. A fenced
-broker stays RUNNING and keeps asking: being fenced is the controller's view, not ours.
+A stop may also be requested in STARTING and RECOVERED; the next state is then LEAVING. A broker
+that the controller fences stays RUNNING, and its heartbeats keep asking to serve.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Unfenced:
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """An effect: the controller took this broker for dead, and elects other leaders."""
+    """An effect: the controller considered this broker dead, and elects other leaders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Lifecycle:
         return None
 
     def pause_ms(self) -> int:
-        """Milliseconds to wait before the next heartbeat, unless something happens."""
+        """Milliseconds to wait before the next heartbeat, unless the state changes before."""
         match self.state:
             case State.RECOVERED:
                 return EAGER_MS
@@ -94,7 +94,7 @@ class Lifecycle:
                 return self.heartbeat_interval_ms
 
     def on_recovered(self) -> None:
-        """Note that logs are recovered, and metadata up to our registration is applied."""
+        """Note that logs are recovered, and that metadata up to our registration is applied."""
         if self.state is State.STARTING:
             self.state = State.RECOVERED
 
@@ -119,7 +119,7 @@ class Lifecycle:
             self.state = State.LEAVING
 
     def on_out_of_time(self) -> tuple[LifecycleEffect, ...]:
-        """Stop without the controller's permission, as time is up; our session will expire."""
+        """Stop without the controller's permission, as time is up; our session then expires."""
         if self.state is State.LEAVING:
             self.state = State.GONE
             return (MayStop(),)

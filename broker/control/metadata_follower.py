@@ -1,9 +1,10 @@
 """Follows the metadata log: fetches what is committed, replays it, has the partitions act on it.
 
-Owns the broker's metadata image. Until it has caught up with this broker's own registration it
-only replays, because the roles in past records are out of date; then partitions get one delta from
-nothing to the present. If a controller's log lacks a record that this broker has acted upon, now or
-before a restart, metadata is lost, and the broker does not follow that log (metadata_position.py).
+The follower owns the broker's metadata image. Until the image includes this broker's own
+registration, records are only replayed, because the roles in past records are out of date. Then
+partitions get one delta from an empty image to the present one. If a controller's log lacks a
+record that this broker has acted upon, now or before a restart, metadata is lost, and the broker
+does not follow that log (metadata_position.py).
 """
 
 import asyncio
@@ -27,7 +28,7 @@ RETRY: Final = Backoff(first_ms=20, most_ms=1000, steady_count=10)
 MAX_WAIT_MS: Final = 5_000
 ANSWER_SLACK_MS: Final = 5_000
 DEPOSED_MS: Final = 5_000
-"""The longest time in ms for which a deposed controller may take itself for the active one."""
+"""The longest time, in ms, for which a deposed controller may believe that it is still active."""
 
 Publish = Callable[[Delta, MetadataImage], Awaitable[None]]
 
@@ -35,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class MetadataFollower:
-    """Keeps `image` as new as the controller's committed log."""
+    """Keeps `image` up to date with the controllers' committed log."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class MetadataFollower:
         position: MetadataPosition,
         on_lost: Callable[[MetadataLost], None],
     ) -> None:
-        """`publish` is called with each change and the image, which later changes modify.
+        """`publish` is called with each delta and the image, which later changes modify in place.
 
         `on_lost` is called once if the controllers have lost metadata; following ends then.
         """
@@ -55,11 +56,11 @@ class MetadataFollower:
         self._position = position
         self._on_lost = on_lost
         self._is_held = position.seen is None
-        """True if a controller is known to hold the last record acted upon before this start, or if
-        there is none."""
+        """True if a controller's log is known to contain the last record acted upon before this
+        start. Also True if there is no such record."""
         self._outdated_since_ms: int | None = None
-        """The time since when controllers of an older epoch than ours lack records that we have;
-        None if no controller does."""
+        """The time (monotonic ms) since which controllers of an older epoch than ours lack records
+        that we have; None if no controller does."""
         self.image = MetadataImage()
         self.is_caught_up = False
         self._caught_up = asyncio.Event()
@@ -75,7 +76,7 @@ class MetadataFollower:
         await self._task.stop()
 
     async def wait_until_caught_up(self) -> None:
-        """Return once everything up to our own registration was published."""
+        """Return once everything up to our own registration has been published."""
         await self._caught_up.wait()
 
     async def _run(self) -> None:
@@ -142,11 +143,11 @@ class MetadataFollower:
             await self._act(delta)
 
     def _start_afresh(self) -> None:
-        """Publish nothing until the new image is complete, as our state may be out of date."""
+        """Begin again with an empty image, and publish nothing until the image is complete."""
         self._fresh_start = self._channel.lease.is_blind = True
 
     def _is_current(self, answer: MetadataFetched) -> bool:
-        """True if the image is complete; from then on each change is published at once."""
+        """True if the image is complete; from then on each change is published immediately."""
         if not self._fresh_start:
             return True
         epoch = self._channel.broker_epoch

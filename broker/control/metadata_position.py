@@ -1,10 +1,10 @@
 """The position of this broker in the metadata log, kept on its disks to detect lost metadata.
 
-    metadata-position    {"version":0,"epoch":E,"offset":O,"crc":"..."} in every data directory
+metadata-position {"version":0,"epoch":E,"offset":O,"crc":"..."} in every data directory
 
 Metadata that a broker receives is committed, and is never taken back. So controllers whose log
-lacks the last record that this broker acted upon have lost metadata. They may have forgotten topics
-with it, so no log is put aside or deleted because they do not know its topic. There are no false
+lacks the last record that this broker acted upon have lost metadata. Such controllers may have lost
+topics, so no log is put aside or deleted because its topic is unknown to them. There are no false
 alarms. Topics deleted while the broker was away are deleted by later records, another cluster has
 another id, and a controller that does not know yet that it was deposed is of an older epoch. A file
 that is out of date only detects less.
@@ -63,7 +63,7 @@ class MetadataPosition:
     def __init__(
         self, directories: Callable[[], list[LogDirectory]], *, given_up_at: int = -1
     ) -> None:
-        """`directories` returns the working ones. A stored position at `given_up_at` is ignored."""
+        """`directories` returns those that work. A stored position at `given_up_at` is ignored."""
         self._directories = directories
         found = [seen for each in directories() if (seen := _read(each)) is not None]
         self.seen = max(found, key=lambda seen: (seen.epoch, seen.offset), default=None)
@@ -111,7 +111,7 @@ def encode_position(seen: OffsetAndEpoch) -> bytes:
 
 
 def decode_position(data: bytes) -> OffsetAndEpoch | None:
-    """Read the file's content; return None if it is damaged, to raise no false alarm."""
+    """Read the file's content; return None if it is damaged, so that damage raises no alarm."""
     text, _, crc = data.rpartition(_CRC)
     if crc != b'%08x"}' % crc32(text):
         return None

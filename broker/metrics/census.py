@@ -28,7 +28,7 @@ class Census:
     """The counts of one walk so far."""
 
     def __init__(self, now_ms: int) -> None:
-        """`now_ms` is the present monotonic time, from which followers' lag in ms is counted."""
+        """`now_ms` is the monotonic time from which the lag of followers in ms is computed."""
         self._now_ms = now_ms
         self.online = 0
         self.offline = 0
@@ -52,7 +52,7 @@ class Census:
     def count_led(self, leader: LeaderReplica, standing: Standing, start: int) -> None:
         """Count a partition that this broker leads, and the lag of its followers.
 
-        `start` is the first offset of the log.
+        `start` is the log start offset.
         """
         self.led += 1
         if not standing.is_ordinary:

@@ -9,7 +9,7 @@ NAME = "kafka_server_client_metrics_"
 
 
 class ClientMetrics:
-    """Yields, for a scrape, the metrics that clients have pushed (KIP-714) and counts of both."""
+    """Yields, at a scrape, metrics that clients have pushed (KIP-714), and counts of pushes."""
 
     def __init__(self, telemetry: ClientTelemetry, now_ms: Callable[[], int]) -> None:
         self._telemetry = telemetry

@@ -22,7 +22,7 @@ from .traffic import TrafficMetrics
 
 @dataclass(frozen=True, slots=True)
 class ToldOf:
-    """The parts of a broker that metrics are read from and that are not in its `Edge`."""
+    """The parts of a broker that metrics are read from, except those in its `Edge`."""
 
     proposals: IsrProposals
     lag: GroupLag

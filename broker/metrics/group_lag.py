@@ -1,10 +1,10 @@
-"""Asks partition leaders for high watermarks, and for what groups have left to read.
+"""Asks partition leaders for high watermarks, and for the records that groups have not read yet.
 
-It asks only after a scrape, and at most once in ASK_EVERY_MS: one ListOffsets per leader for high
-watermarks, and one DescribeLag per leader for unread records. A DescribeLag names at most
-MOST_PARTITIONS partitions, each once, with the offset of one group: the group that was asked about
-the longest ago. If a leader does not answer, its high watermarks are unknown, and lags stay as they
-were.
+`GroupLag` asks only after a scrape, and at most once in ASK_EVERY_MS: one ListOffsets per leader
+for high watermarks, and one DescribeLag per leader for unread records. A DescribeLag names at most
+MOST_PARTITIONS partitions, each once, with the offset of one group: the group whose last
+DescribeLag is oldest. If a leader does not answer, its high watermarks become unknown, and the
+counts of unread records stay as they were.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,8 +29,8 @@ ASK_EVERY_MS: Final = 10_000
 OFFSETS_MAX: Final = 10_000
 """The most committed offsets, over all groups, that a scrape reports."""
 NAME_MAX: Final = 255
-"""The most characters of a group's id that is reported. Cut ids could be equal, and a scrape must
-not have two samples with the same labels."""
+"""The most characters of the id of a group that is reported. Longer ids are not shortened, because
+two could become equal, and a scrape must not have two samples with the same labels."""
 LANE: Final = "metrics"
 
 
@@ -43,16 +43,16 @@ class Read(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """The part of one partition that a group has left to read."""
+    """The part of one partition that a group has not read yet."""
 
     records: int
     size_bytes: int
     oldest_ms: int
-    """The timestamp of the first unread record, in ms; -1 if nothing is left."""
+    """The timestamp of the first unread record, in ms; -1 if all is read."""
 
 
 class GroupLag:
-    """The newest answers of the leaders."""
+    """The newest answers of the leaders, and the task that asks them."""
 
     def __init__(self, edge: Edge, peers: Peers) -> None:
         self._edge = edge
@@ -80,11 +80,11 @@ class GroupLag:
         return self._ends.get(place)
 
     def unread(self, group: str, place: Place) -> Unread | None:
-        """Return the part that a group has left to read; None if no leader has reported it."""
+        """Return the part that a group has not read yet; None if no leader has reported it."""
         return self._unread.get((group, place))
 
     def committed(self) -> Iterator[Read]:
-        """Yield the offsets that the groups of this broker have committed, OFFSETS_MAX at most.
+        """Yield the offsets committed by groups of this broker, at most OFFSETS_MAX.
 
         Groups whose ids are longer than NAME_MAX are left out.
         """

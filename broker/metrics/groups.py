@@ -1,7 +1,7 @@
 """The offsets, members and lag of the groups that a broker coordinates, named as kafka_exporter's.
 
-As there, lag is the distance to the high watermark. `minikafka_consumergroup_lag_*` counts only
-records that a consumer would get, so no markers and no records of aborted transactions.
+As in kafka_exporter, lag is the distance to the high watermark. `minikafka_consumergroup_lag_*`
+counts only records that a consumer would get, so no markers and no records of aborted transactions.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class GroupMetrics:
         self._lag = lag
 
     def __call__(self) -> Iterator[Family]:
-        """Yield the metrics of a scrape; answers of other leaders come from an earlier request."""
+        """Yield the metrics of a scrape; lags come from earlier answers of the leaders."""
         self._lag.ask_soon()
         rows: list[Row] = []
         yield gauge(

@@ -23,7 +23,7 @@ class Row:
         self.tail = tail = f'{_opened(partition.topic)}{partition.index}"}}'
         """The labels in braces, as in every line about the partition."""
         self.zero, self.one = f"{tail} 0\n", f"{tail} 1\n"
-        """The results of `line` for 0 and 1, the most frequent values."""
+        """The results of `line` for the values 0 and 1, which are the most frequent ones."""
         self._standing: Standing | None = None
         self._extent = (0, 0, 0, 0)
         self._extent_lines = (self.zero,) * 4
@@ -62,7 +62,7 @@ class Labelled:
         """The rows of `_known`, in the same order."""
 
     def __iter__(self) -> Iterator[Row]:
-        """Iterate over the partitions that exist now, and make rows for new ones on the way."""
+        """Iterate over the present partitions, and make rows for new ones."""
         here = list(self._partitions)
         return iter(self._rows) if here == self._known else self._walk(here)
 
@@ -84,5 +84,5 @@ def of_topic(topic: str) -> str:
 
 @lru_cache(maxsize=20_000)
 def _opened(topic: str) -> str:
-    """Return the labels of a partition of that topic, up to the number of the partition."""
+    """Return the beginning of a partition's labels, up to the partition's number."""
     return f'{of_topic(topic)[:-1]},partition="'

@@ -62,7 +62,7 @@ class LogMetrics:
         )
 
     def _walk(self, extents: list[tuple[str, ...]]) -> Iterator[str]:
-        """Keep the lines of all logs, and yield those of the first metric."""
+        """Add the lines of all logs to `extents`, and yield those of the first metric."""
         for row in self._labelled:
             if not row.partition.offline_because:
                 extent = row.extent()

@@ -81,7 +81,7 @@ class _Led:
         self.hidden: list[str] = []
         """The lines of the distances from last stable offset to high watermark."""
         self.first_partitions: list[Partition] = []
-        """Partition 0 of each topic that has it here."""
+        """Partition 0 of each topic whose partition 0 this broker leads."""
 
     def walk(self, labelled: Labelled) -> Iterator[str]:
         """Count every partition, and yield the lines of high watermarks of those led here."""

@@ -28,7 +28,7 @@ class Lines(Protocol):
     one: str
 
     def line(self, value: int) -> str:
-        """Return the line with this value; `zero` and `one` are those with 0 and 1."""
+        """Return the line with this value; `zero` and `one` are the lines of 0 and 1."""
 
 
 class Standing:

@@ -1,1 +1,1 @@
-"""Listening sockets and the connection that serves requests as their bytes arrive."""
+"""Listening sockets, and the connections that serve requests as their bytes arrive."""

@@ -51,14 +51,14 @@ class Call:
 
     @property
     def origin(self) -> Origin:
-        """The client, and the way that its request came."""
+        """The client and the listener, as they are passed to the controller with a request."""
         connection = self.connection
         host, listener = connection.host, connection.listener.name
         return Origin(self.principal, host, listener, self.client_id or "")
 
     @property
     def rights(self) -> Rights | None:
-        """The rights of that client; None if there is no authorizer, and everything is allowed."""
+        """The rights of the client; None without an authorizer, when everything is allowed."""
         authorizer, connection = self.edge.authorizer, self.connection
         if authorizer is None:
             return None
@@ -67,7 +67,7 @@ class Call:
     def demand(
         self, api_key: int, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
     ) -> bool:
-        """True if the client may do this with the resource; what it may not do is logged."""
+        """True if the client has the right to `operation` on the resource; a denial is logged."""
         rights = self.rights
         if rights is None or rights.may(operation, resource, name):
             return True
@@ -80,7 +80,7 @@ class Call:
         return self.edge.image
 
     def rest_on_lease(self) -> None:
-        """Have the answer sent only while no other broker may lead, as it is valid only then."""
+        """Have the answer sent only while the leader's lease is held, as it is valid only then."""
         if self.edge.lease.is_required:
             self.connection.rest_on_lease()
 
@@ -116,10 +116,10 @@ class Call:
 
 
 class Answer:
-    """An answer given later.
+    """An answer that is ready only later.
 
-    The connection polls its answers in request order, and cancels them when it is lost. An answer
-    that becomes ready calls the connection's `wake()`, and writes nothing itself.
+    The connection polls its answers in request order, and cancels them when the connection is lost.
+    An answer that becomes ready calls the connection's `wake()`, and writes nothing itself.
     """
 
     __slots__ = ()
@@ -133,7 +133,7 @@ class Answer:
         """Begin to wait; called after the batches that the request staged are written."""
 
     def poll(self) -> list[Buffer] | None:
-        """Return the parts of the frame, [] if there is no response, None while not ready."""
+        """Return the parts of the frame; [] if there is no response, None while not ready."""
         raise NotImplementedError
 
     def hurry(self) -> None:
@@ -172,6 +172,7 @@ class Api(NamedTuple):
     handle: Callable[[Call, Any], object]
     """Returns the response message, a frame ready to be sent, or an `Answer` if it must wait."""
     refuse_version: Callable[[], object] | None = None
-    """Answers an unsupported version, in version 0. If it is None, the connection is closed."""
+    """Returns the answer to an unsupported version, encoded in version 0. If it is None, the
+    connection is closed."""
     repeats: Callable[[], Repeats] | None = None
     """Makes the object that recognises a connection's repeated requests. Only for Produce."""

@@ -1,8 +1,8 @@
-"""A new connection before it is served: it waits its turn where more come than may come.
+"""A new connection before it is served: it waits if connections come faster than allowed.
 
-Kafka's acceptor sleeps while connections come too fast. A server of asyncio cannot be told to
-accept nothing for a while, so connections are accepted and held: their peers notice no difference,
-and each costs a descriptor and at most EARLY_MAX bytes.
+Kafka's acceptor sleeps while connections come too fast. An asyncio server cannot pause accepting,
+so connections are accepted and held. Their clients notice no difference, and each connection costs
+a descriptor and at most EARLY_MAX bytes.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from ...security.listener import Listener
 from ..edge import Edge
 
 EARLY_MAX: Final = 4096
-"""Bytes that are read of a connection that waits; then reading pauses."""
+"""The most bytes that are read from a connection that waits; then reading pauses."""
 
 
 class Arriving(asyncio.BufferedProtocol):
-    """One new connection. `make` makes the protocol that serves it."""
+    """One new connection that is not served yet. `make` returns the protocol that serves it."""
 
     def __init__(
         self, edge: Edge, listener: Listener, make: Callable[[], asyncio.BaseProtocol]
@@ -33,7 +33,7 @@ class Arriving(asyncio.BufferedProtocol):
         self._is_read = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask for the turn of the connection."""
+        """Pass the connection to `Entrance`, which decides when it is served."""
         self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
@@ -52,7 +52,7 @@ class Arriving(asyncio.BufferedProtocol):
         self._is_read = False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give up the turn."""
+        """Remove the connection from `Entrance`."""
         self._edge.entrance.forget(self)
 
     def serve(self) -> None:

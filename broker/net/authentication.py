@@ -1,8 +1,8 @@
 """Lets no request of a connection through before its client has logged in by SASL.
 
-Carries out what `ServerLogin` decides: reads the steps of a login from frames, answers them, holds
-back the answer to a login that failed, and closes what takes too long. A client that is logged in
-for ever costs nothing more.
+`Authentication` carries out what `ServerLogin` decides: it reads the steps of a login from frames,
+answers them, delays the answer to a failed login, and closes a connection whose login takes too
+long. After a login whose session has no end, it is dropped and costs nothing.
 """
 
 import struct
@@ -32,7 +32,7 @@ _LENGTH: Final = struct.Struct(">i")
 
 
 class Authentication:
-    """The login of one connection, and the guard of its requests until it is complete."""
+    """The login of one connection, which lets no request pass until the login is complete."""
 
     __slots__ = ("_connection", "_held", "_is_over", "_login", "_timer")
 
@@ -48,7 +48,10 @@ class Authentication:
         edge.logins.enter(connection)
 
     def passes(self, frame: memoryview) -> bool:
-        """Return True if the connection may handle the request; else it is handled here."""
+        """Return True if the connection may handle the request, else process it as login.
+
+        A request that the login does not allow is answered with an error, or ends the connection.
+        """
         if self._is_over:
             return False
         login, now_ms = self._login, self._connection.edge.runtime.monotonic_ms()
@@ -91,7 +94,7 @@ class Authentication:
         self._answer(answered, header)
 
     def _answer(self, answered: Answered, header: RequestHeader | None) -> None:
-        """Answer a step; `header` is that of its request, None for a token that came as it is."""
+        """Answer a step of the login; `header` is None for a token without a request header."""
         if isinstance(answered.answer, bytes):
             parts: list[Buffer] = [_LENGTH.pack(len(answered.answer)) + answered.answer]
         else:
@@ -120,7 +123,7 @@ class Authentication:
             connection.guard = None
 
     def _hold(self, parts: list[Buffer], why: str) -> None:
-        """Send an answer after a while and close the connection; read no request until then."""
+        """Send the answer `parts` after the configured delay, and close; read no request before."""
         self._end_timer()
         self._is_over = True
         self._held = parts, why
@@ -152,7 +155,7 @@ class Authentication:
 
 
 def guard_of(connection: "Connection") -> Authentication | None:
-    """Begin the login of a new connection; None if its listener asks for none."""
+    """Begin the login of a new connection; return None if its listener requires none."""
     logins = connection.edge.logins
     login = None if logins is None else logins.begin(connection.listener.name)
     if login is None:

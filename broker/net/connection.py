@@ -40,7 +40,7 @@ Times = RequestTimes | None
 log = logging.getLogger(__name__)
 
 LINGER_MS = 10_000
-"""Milliseconds that a peer may take to read the last responses after we have closed."""
+"""Milliseconds that a peer may take to read the last responses after we have closed our side."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -118,7 +118,7 @@ class Connection(asyncio.BufferedProtocol):
         self._guarded(self._on_bytes, nbytes)
 
     def eof_received(self) -> bool:
-        """Let the transport close the connection, because the peer will send no more requests."""
+        """Let the transport close the connection; the peer has closed its sending side."""
         self._is_closing = True
         return False
 
@@ -134,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
     # Called by answers and by other parts of the edge.
 
     def wake(self) -> None:
-        """Poll the answers soon, because one may be ready, or there may be room for a request."""
+        """Poll the answers soon, because one may be ready or a request may have room now."""
         if not self._is_woken and not self._is_closing:
             self._is_woken = True
             asyncio.get_running_loop().call_soon(self._on_wake)
@@ -145,7 +145,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def waiting(self) -> Collection[Answer]:
-        """The answers that are not ready, or that wait for an earlier answer."""
+        """The unsent answers: not ready, or behind an answer that is not ready."""
         return self._pending
 
     # The interface for limits of memory (`load.Peer`) and of connections (`doors.Guest`).
@@ -157,12 +157,12 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def unsent(self) -> int:
-        """Bytes that the peer has not yet taken; 0 if they are too few to be counted."""
+        """Bytes that the peer has not taken yet; 0 if they are too few to be counted."""
         return self._transport.get_write_buffer_size() if self.outbox.is_paused else 0
 
     @property
     def is_silent(self) -> bool:
-        """True if the peer sent no request since the last idle check, and awaits no answer."""
+        """True if the peer has sent no request since the last idle check, and awaits no answer."""
         return self._idleness.is_silent and not (self.awaits_answers or self.is_replica)
 
     @property
@@ -176,7 +176,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reader.release()
 
     def cut(self, why: str) -> None:
-        """Close at once, and drop all bytes that are not yet sent."""
+        """Close immediately, and drop all unsent bytes; `why` is logged."""
         if not self._is_closing:
             self._is_closing = True
             self.edge.refusals.close(self.peer, why, self.edge.runtime.monotonic_ms())

@@ -22,16 +22,16 @@ class Greetings:
         self._handshakes = Handshakes(edge.runtime, edge.refusals)
 
     def greet(self, listener: Listener, make: Callable[[], Connection]) -> Handshake:
-        """Return the protocol that makes the handshake; then `make` gives the one that serves."""
+        """Return a handshake for a new connection, after which what `make` returns serves it."""
         return self._handshakes.begin(_Door(self, listener, make))
 
     def close(self) -> None:
-        """Cut off every handshake, because the broker stops."""
+        """Abort every handshake, because the broker stops."""
         self._handshakes.close()
 
 
 class _Door:
-    """The listener of one new connection."""
+    """The listener of one new connection, as its handshake uses it."""
 
     def __init__(
         self, greetings: Greetings, listener: Listener, make: Callable[[], Connection]
@@ -47,14 +47,14 @@ class _Door:
         return self._tls.context
 
     def why_full(self, host: str) -> str | None:
-        """Return why no more connections from this address are taken; None if they are."""
+        """Return why this address may open no more connections; None if it may."""
         doors = self._edge.doors
         crowd = doors.crowd_from(host)
         doors.refused += crowd is not None
         return crowd
 
     def serve(self, transport: asyncio.Transport) -> asyncio.BufferedProtocol | str:
-        """Return a connection for the client that its certificate proves, or why there is none."""
+        """Return the connection that serves the client, or why the certificate is refused."""
         principal = self._principal(transport)
         if principal is None:
             return "no rule of ssl.principal.mapping.rules matches its certificate"
@@ -65,7 +65,7 @@ class _Door:
         return connection
 
     def note_unproved(self) -> None:
-        """Count a client that did not prove itself."""
+        """Count a failed handshake or a refused certificate."""
         self._edge.doors.note_unproved(self._listener.name)
 
     def _principal(self, transport: asyncio.Transport) -> Principal | None:

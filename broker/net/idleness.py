@@ -1,4 +1,4 @@
-"""Closes connections whose client has sent no request for long."""
+"""Closes connections whose client has sent no request for connections.max.idle.ms."""
 
 from typing import Protocol
 
@@ -17,16 +17,16 @@ class Client(Protocol):
         """True if a request of the peer is not answered yet."""
 
     def shed(self) -> None:
-        """Free a receive buffer that is empty and only kept for speed."""
+        """Free the receive buffer if it is empty; it is only kept for speed."""
 
     def close_after_answers(self, why: str) -> None:
         """End the connection."""
 
 
 class Idleness:
-    """Closes a client that has sent no request for one to two idle times.
+    """Closes a connection whose client has sent no request for one to two idle times.
 
-    It checks once per idle time, not at each request. A part of a request does not count.
+    It checks once per idle time, not at each request. A partly received request does not count.
     """
 
     __slots__ = ("_client", "_edge", "_started_before", "_timer")
@@ -43,7 +43,7 @@ class Idleness:
         return self._client.started == self._started_before
 
     def watch(self) -> None:
-        """Check again after the idle time, unless idle connections are never closed."""
+        """Schedule the first check, unless idle connections are never closed."""
         idle_ms = self._edge.limits.connections_max_idle_ms
         if idle_ms < 0:
             return

@@ -1,7 +1,7 @@
 """The requests that a connection has received and not yet handled, and its receive buffer.
 
-Owns both, counts the bytes that they hold, and pauses reading. The connection decides when a
-request is handled.
+The inbox owns both, counts their bytes, and pauses reading. The connection decides when a request
+is handled.
 """
 
 import asyncio
@@ -12,9 +12,10 @@ from ..admission.load import FREE_BYTES, Peer
 from ..edge import Edge
 
 WAITING_MAX = 1024
-"""Requests of one connection that may be unanswered before reading pauses."""
+"""The most unanswered requests of one connection; at this number reading pauses."""
 QUEUED_BYTES_MAX = 1 << 20
-"""Bytes of waiting requests above which a connection stops reading; the last may exceed it."""
+"""The bytes of waiting requests above which a connection stops reading. The last request may exceed
+them."""
 
 
 class Inbox:
@@ -45,12 +46,12 @@ class Inbox:
         return memoryview(frame)
 
     def hold(self, size: int) -> None:
-        """Count bytes of requests that must be kept for now; a negative size releases bytes."""
+        """Count `size` bytes of requests that must be kept; a negative size releases bytes."""
         self.held_bytes += size
         self._count()
 
     def pace(self, transport: asyncio.Transport, unanswered: int, *, is_held: bool) -> None:
-        """Pause reading while too much waits or reading `is_held`, and resume it afterwards.
+        """Pause reading while too much waits or `is_held` is True, and resume it afterwards.
 
         `unanswered` is the number of requests that are handled and not answered.
         """
@@ -72,7 +73,7 @@ class Inbox:
             transport.resume_reading()
 
     def close(self) -> None:
-        """Free the buffers of a lost connection now, before the garbage collector would do so."""
+        """Free the buffers of a lost connection now, before garbage collection would."""
         self.queue.clear()
         self.reader = FrameReader(0)
         self._is_counted = False

@@ -1,7 +1,7 @@
 """The sockets on which a broker listens, one or more per listener, and its advertised addresses.
 
-Opens and closes the sockets, but not the connections. A port that is in use is a configuration
-error that names the listener.
+`Listeners` opens and closes the sockets; `Doors` closes the connections. A port that is in use is a
+configuration error that names the listener.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Listeners:
         """The port to which each listener is bound, even if the configured port is 0."""
 
     async def open(self, connect: Connect) -> None:
-        """Bind every listener, whose clients are served by what `connect` makes.
+        """Bind every listener; `connect` makes the protocol that serves a new connection.
 
         No connection is accepted before `start`. Raise ConfigError if an address is not available.
         """
@@ -65,7 +65,7 @@ class Listeners:
         )
 
     async def start(self) -> None:
-        """Begin to accept connections; raise ConfigError if an address has been taken meanwhile."""
+        """Begin to accept connections; raise ConfigError if an address was taken since `open`."""
         for name, server in self._servers.items():
             try:
                 await server.start_serving()
@@ -111,7 +111,7 @@ class Listeners:
         return tuple(sorted(told, key=lambda endpoint: endpoint.name != inter))
 
     def bound(self) -> Mapping[str, tuple[str, int]]:
-        """Return host and port of each listener, for the process that started the daemon."""
+        """Return the bound host and port of each listener, for the process that started it."""
         return {
             listener.name: (listener.host or LOCAL_HOST, self.ports[listener.name])
             for listener in bound_listeners(self._config)

@@ -1,6 +1,6 @@
 """The responses that a connection has not yet sent; those of one event are written together.
 
-Owns the writing side of the transport and counts the unsent bytes.
+The outbox owns the writing side of the transport and counts the unsent bytes.
 """
 
 import asyncio
@@ -14,10 +14,11 @@ from ..edge import Edge
 log = logging.getLogger(__name__)
 
 WRITE_HIGH_WATER = 64 << 10
-"""Unsent bytes above which no more requests of the client are started, and which are counted."""
+"""The unsent bytes above which no more requests of the client are started. Fewer unsent bytes are
+not counted."""
 FLUSH_BYTES = 1 << 20
 JOIN_BYTES = 1 << 16
-"""Bytes up to which joining many parts into one is cheaper than a long writev."""
+"""The bytes up to which joining several parts into one is cheaper than a long writev."""
 
 
 class Outbox:
@@ -52,7 +53,7 @@ class Outbox:
         transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
 
     def add(self, parts: list[Buffer]) -> None:
-        """Queue parts behind earlier ones; they are sent at the next `flush` at the latest."""
+        """Queue parts behind earlier ones; write all if there are more than FLUSH_BYTES."""
         self._parts += parts
         for part in parts:
             self._bytes += len(part)
@@ -60,7 +61,7 @@ class Outbox:
             self.flush()
 
     def flush(self) -> None:
-        """Write all parts that were added; if a needed lease has ended, abort the connection."""
+        """Write all queued parts; if they need the leader's lease and it has ended, abort."""
         parts = self._parts
         if not parts or self._transport.is_closing():
             return
@@ -108,9 +109,10 @@ class Outbox:
         del self._peer  # This ends a cycle, so that the peer is freed at once.
 
     def _count(self, unsent: int, parked: int) -> None:
-        """Count unsent bytes (0 if below the high-water mark) and those of a waiting fetch.
+        """Report unsent bytes (0 if below the high-water mark) and those of a waiting fetch.
 
-        Bytes that the peer takes count until it has taken all, because parts are released whole.
+        Bytes that the peer has taken still count until it has taken all, because parts are released
+        whole.
         """
         self._unsent, self._parked = unsent, parked
         self._edge.load.hold_responses(self._peer, unsent + parked)

@@ -1,6 +1,6 @@
-"""The facts that are known of the client at the other end of a connection, and what is kept for it.
+"""The facts known about a connection's client, and the objects kept until the connection closes.
 
-Authentication, ApiVersions and Fetch write them. Here nothing is decided.
+Authentication, ApiVersions and Fetch write these facts.
 """
 
 from dataclasses import dataclass
@@ -24,25 +24,25 @@ class Session:
     principal: Principal = ANONYMOUS
     """The principal that the client has proved to be."""
     is_by_token: bool = False
-    """True if it has proved that by a delegation token."""
+    """True if the client logged in by a delegation token."""
     rights: Rights | None = None
-    """The rights of that principal, made when they are first asked for."""
+    """The rights of the principal; None until they are first needed."""
     software: tuple[str | None, str | None] = (None, None)
-    """The name and version of the client's software, if ApiVersions told them."""
+    """The name and version of the client's software; None where ApiVersions stated none."""
     watch: Kept | None = None
     """Notes the changed partitions of a follower's fetch session."""
     login: Kept | None = None
-    """The login that is under way, or whose session has an end."""
+    """The login that is in progress, or whose session will end; None otherwise."""
 
     def rights_by(self, authorizer: Authorizer, host: str) -> Rights:
-        """Return the rights of the client at this address; a new principal gets new ones."""
+        """Return the principal's rights from address `host`; made anew for a new principal."""
         rights = self.rights
         if rights is None or rights.principal is not self.principal:
             rights = self.rights = authorizer.rights_of(self.principal, host)
         return rights
 
     def close(self) -> None:
-        """Release what is kept, because the connection is gone."""
+        """Close the objects that are kept, because the connection is gone."""
         for kept in (self.watch, self.login):
             if kept is not None:
                 kept.close()

@@ -1,10 +1,10 @@
 """Counts the requests of each API, and times a sample of them, if metrics are served.
 
 Every request is counted, but only one read event in SAMPLE_MS is timed, because timing costs a few
-percent of a small request. A request that is answered in the event in which it came took that
-event's time. The time for which a request waits for followers, data or the controller is its remote
-time. Kafka's other phases do not exist here: a request is handled as its bytes arrive, and its
-answer is written as the event ends, so there are no queues between threads.
+percent of a small request. A request that is answered in the read event in which it came is counted
+with that event's duration. The time for which a request waits for followers, data or the controller
+is its remote time. Kafka's other phases do not exist here, because there are no queues between
+threads: a request is handled as its bytes arrive, and its answer is written when the event ends.
 """
 
 from collections import Counter
@@ -26,17 +26,17 @@ ERRORS_LOOKED_AT: Final = 1_000
 """The most error codes of one response that are checked."""
 FRAME_LENGTH_BYTES: Final = 4
 UNSPOKEN: Final = -1
-"""Stands for the API key, and the version, of a request of which either is not supported."""
+"""The API key, and the version, under which unsupported requests are counted."""
 _CODES: Final = ("error_code", "partition_error_code")
 
 
 class Counted:
-    """The requests to one API in one version since the start."""
+    """The number and bytes of requests to one API in one version since the start."""
 
     __slots__ = ("api", "byte_count", "count", "version")
 
     def __init__(self, version: int, api: object = None) -> None:
-        """`api` is the API's row in the dispatch table, with which requests are compared."""
+        """`api` is the API's row in the dispatch table; a request is recognised by this object."""
         self.api = api
         self.version = version
         self.count = 0
@@ -51,10 +51,9 @@ class ApiTimes:
 
     def __init__(self) -> None:
         self.total = Durations()
-        """The time from the event that brought a request until its answer was handed to the
-        system."""
+        """The time from the read event of a request until its answer was passed to the system."""
         self.remote = Durations()
-        """The time for which a request waited for followers, data or others, if it did."""
+        """The time for which a request waited for followers, data or the controller, if it did."""
 
 
 class RequestTimes:
@@ -69,8 +68,8 @@ class RequestTimes:
         self.errors: dict[tuple[str, int], int] = {}
         """The number of errors in responses, by request and code; each item of one counts."""
         self.due_ms = 0
-        """The wall clock, in ms, from which on the next event is timed. Each scrape sets it to 0,
-        so that timing goes on after the clock was set back."""
+        """The wall time, in ms, from which on the next event is timed. Each scrape sets it to 0, so
+        that timing continues after the clock was set back."""
 
     def begin(self, connection: "Connection") -> None:
         """Time the event that begins now, unless an earlier one is still being timed."""
@@ -113,7 +112,10 @@ class Stopwatch:
     )
 
     def __init__(self, times: RequestTimes, started: int, waiting: int) -> None:
-        """Start at an event's begin; `started` requests were handled, `waiting` are unanswered."""
+        """Start when an event begins.
+
+        `started` is the number of requests handled so far; `waiting` of them are unanswered.
+        """
         self._times = times
         self._began_us = times.now_us()
         self._ended_us: int | None = None
@@ -130,7 +132,7 @@ class Stopwatch:
         self._decoded.append((name, waits, connection.started))
 
     def end(self, started: int, waiting: int) -> bool:
-        """Take the time at an event's end; return True once all timed requests are answered."""
+        """Note the time when an event ends; return True once all timed requests are answered."""
         now_us = self._times.now_us()
         if not waiting and self._ended_us is None:
             return self._end_at_once(now_us - self._began_us, started - self._started)
@@ -161,10 +163,7 @@ class Stopwatch:
         return not self._ours
 
     def _end_at_once(self, took_us: int, count: int) -> bool:
-        """Note that all `count` requests of the event are answered, which is the usual case.
-
-        Return True.
-        """
+        """Note that all `count` requests of the event are answered, the usual case; return True."""
         for name, _, _ in self._decoded:
             self._times.of(name).total.record(took_us)
         if repeated := count - len(self._decoded):
@@ -175,8 +174,8 @@ class Stopwatch:
 class Meter:
     """Counts the requests of one connection.
 
-    Produce requests that are recognised, not decoded, are not counted one by one: they are all
-    requests and all bytes without those of the others.
+    Produce requests that are recognised without decoding are not counted one by one: their number
+    and bytes are the totals less all other requests.
     """
 
     __slots__ = ("_produced", "_spoken", "latest", "received", "times")
@@ -186,7 +185,7 @@ class Meter:
         self.received = 0
         """All bytes that were received."""
         self.latest = Counted(UNSPOKEN)
-        """The count to which the latest decoded request belongs. `Connection` raises it itself."""
+        """The count of the latest decoded request. `Connection` raises the count itself."""
         self._produced: Counted | None = None
         """The decoded Produce requests in the latest version that the peer has used."""
         self._spoken: dict[tuple[int, int], Counted] = {}
@@ -209,7 +208,7 @@ class Meter:
             connection.stopwatch.note(connection, UNSPOKEN)
 
     def counts(self, connection: "Connection") -> Iterator[tuple[tuple[str, int], int, int]]:
-        """Yield name and version, requests and bytes; half-received bytes count for Produce."""
+        """Yield (name, version), requests and bytes; half-received bytes count as Produce."""
         repeated = connection.started
         repeated_bytes = self.received - FRAME_LENGTH_BYTES * repeated
         for (key, _), counted in self._spoken.items():
@@ -254,7 +253,7 @@ def _codes(message: Any) -> Iterator[int]:
 
 @cache
 def _places(cls: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the fields of a message that are error codes, and those whose items may have some."""
+    """Return a message's fields that are error codes, and its fields whose items may have some."""
     own: list[str] = []
     arrays: list[str] = []
     for field in shape_of(cls).fields:

@@ -1,9 +1,9 @@
 """The clients that push metrics to one broker, and the rules that accept or refuse a push.
 
 A client gets an id for its instance with its first request. It asks for its subscription, pushes
-once in each interval, and asks again when its subscription has changed. A client that comes too
-early is throttled. If there are no subscriptions, every client is told to ask again in five
-minutes, and nothing is remembered of it. Source: KIP-714.
+once in each interval, and asks again when its subscription has changed. A request that comes too
+early is refused with THROTTLING_QUOTA_EXCEEDED. If there are no subscriptions, every client is told
+to ask again in five minutes, and the broker remembers no client. Source: KIP-714.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Instance:
     def __init__(self, asked: Asked, by: Subscriptions) -> None:
         self.asked = asked
         self.by = by
-        """The subscriptions from which `asked` was computed."""
+        """The object `Subscriptions` from which `asked` was computed."""
         self.has_ended = False
         """True after a push that was marked as the client's last."""
         self.last_error = ErrorCode.NONE
@@ -66,7 +66,7 @@ class Instance:
     def ask(self, now_ms: int) -> None:
         """Accept a request for the subscription.
 
-        Raise ApiError THROTTLING_QUOTA_EXCEEDED if early.
+        Raise ApiError THROTTLING_QUOTA_EXCEEDED if the request is too early.
         """
         is_early = self._is_early(self._asked_ms, now_ms) or self._is_early(self._pushed_ms, now_ms)
         if is_early and self.last_error not in ASK_AGAIN_AFTER:
@@ -74,9 +74,9 @@ class Instance:
         self._asked_ms, self._may_push, self.last_error = now_ms, True, ErrorCode.NONE
 
     def push(self, request: PushTelemetryRequest, now_ms: int, max_bytes: int) -> None:
-        """Accept a push before it is read.
+        """Accept a push, whose metrics are read later.
 
-        Raise ApiError if it is early or does not fit `asked`.
+        Raise ApiError if the push is too early or does not fit `asked`.
         """
         if self.has_ended:
             raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -110,7 +110,7 @@ class ClientTelemetry:
         self.taken = 0
         """The number of pushes that were accepted and read."""
         self.unreadable = 0
-        """The number of pushes that were too large when decompressed, or no valid OTLP."""
+        """The number of pushes that were too large when decompressed, or not valid OTLP."""
         self.cut = 0
         """The number of pushes of which some samples are not shown."""
         self._subscriptions = NONE
@@ -172,7 +172,7 @@ class ClientTelemetry:
                 del self._instances[instance_id]
 
     def _instance(self, instance_id: bytes, client: Client, now_ms: int) -> Instance:
-        """Return an instance's state: a new one if it is unknown or other metrics are wanted.
+        """Return an instance's state, a new one if it is unknown or its subscription has changed.
 
         The instance moves to the end of the order in which instances are forgotten.
         """
@@ -192,7 +192,7 @@ class ClientTelemetry:
     def _read(self, request: PushTelemetryRequest) -> Pushed:
         """Decompress and read the metrics.
 
-        Raise ApiError if they are too large or no valid OTLP.
+        Raise ApiError if they are too large or not valid OTLP.
         """
         try:
             data = decompress(Codec(request.compression_type), request.metrics, self.max_bytes)

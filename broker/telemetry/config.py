@@ -5,8 +5,8 @@ from typing import Final
 from ...runtime.config import MiB, config_table, setting
 
 CLIENTS_MAX: Final = 16_384
-"""The most instances that are remembered, as in Kafka. Beyond this number the instance that was
-silent longest is forgotten. If it comes back, it counts as new, so its first request is never
+"""The most instances that are remembered, as in Kafka. If there are more, the instance silent for
+longest is forgotten. If that instance comes back, it counts as new, and its first request is not
 throttled."""
 SAMPLES_PER_CLIENT_MAX: Final = 1_000
 """The most samples of one client that are shown. Reading so many takes about 10 ms."""
@@ -16,10 +16,11 @@ lines."""
 FIELDS_MAX: Final = 30_000
 """The most protobuf fields that are read of one push. One sample has about 15 fields."""
 SILENT_MS: Final = 60_000
-"""Milliseconds for which a silent client is remembered at least, and for which the last metrics of
-a client that has ended are shown."""
+"""The fewest milliseconds for which a silent client is remembered. The last metrics of a client
+that has ended are shown for as long."""
 INTERVALS_SILENT: Final = 3
-"""The push intervals for which a silent client is remembered, if SILENT_MS is shorter."""
+"""The number of push intervals for which a silent client is remembered, if that is longer than
+SILENT_MS."""
 
 
 @config_table

@@ -1,8 +1,9 @@
 """The metrics that clients pushed last, as a scrape shows them.
 
-A metric `org.apache.kafka.a.b` is shown as `kafka_client_a_b`, and `c.d` as `kafka_client_c_d`. The
-labels are the attributes of the sample, the client id and the instance id. If names and labels
-become too long together, the client whose last push is oldest is forgotten.
+A metric `org.apache.kafka.a.b` is shown as `kafka_client_a_b`, and a metric `c.d` as
+`kafka_client_c_d`. The labels are the attributes of the sample, the client id and the instance id.
+If all names and labels together exceed SHOWN_LENGTH_MAX characters, the client whose last push is
+oldest is forgotten.
 """
 
 import re
@@ -35,7 +36,7 @@ _RESOURCE: Final[tuple[str, ...]] = (
 """The attributes that clients push about themselves by KIP-714; INFO has them as labels too."""
 
 NAMES_KEPT: Final = 4_096
-"""The most names of metrics, and of attributes, that are kept as they are shown."""
+"""The most names, of metrics and of attributes, whose shown form is cached."""
 
 Values = dict[str, float]
 """Values by labels in braces. A dictionary that is shown is replaced, not changed, because a scrape
@@ -79,9 +80,9 @@ class Readings:
     ) -> bool:
         """Show the metrics of a push until `until_ms`, in place of the client's earlier ones.
 
-        Return False if some are not shown. These are samples beyond a bound, metrics that another
-        client pushes as another kind, counters that are negative or NaN, and sums with delta
-        temporality, which no client is asked for.
+        Return False if some samples are not shown. These are samples beyond a bound, metrics that
+        another client pushes as another kind, counters that are negative or NaN, and sums with
+        delta temporality, which no client is asked for.
         """
         own = _labels_of(client, _IN_SERIES)
         groups: dict[str, Values] = {}
@@ -165,7 +166,7 @@ def _labels_of(client: Mapping[str, str], keys: Iterable[str]) -> str:
 
 
 def _tail(attributes: Mapping[str, str], own: str) -> str:
-    """Return the attributes as labels, followed by `own`, which are labels in braces.
+    """Return `attributes` as labels in braces, followed by those in `own`.
 
     Attributes with the name of a label in every series are left out.
     """

@@ -25,7 +25,7 @@ class Asked(NamedTuple):
     subscription_id: int
     interval_ms: int
     metrics: tuple[str, ...]
-    """Prefixes of the names of metrics; empty if nothing is asked for."""
+    """Prefixes of the names of metrics; empty if the client is to push nothing."""
 
 
 class Subscription(NamedTuple):
@@ -37,7 +37,7 @@ class Subscription(NamedTuple):
     """Each selector with its compiled expression."""
 
     def fits(self, client: Client) -> bool:
-        """True if each expression matches the whole of its attribute."""
+        """True if each expression matches a whole attribute of the client."""
         return all(
             selector in client and pattern.fullmatch(client[selector])
             for selector, pattern in self.patterns
@@ -53,7 +53,8 @@ class Subscriptions:
         only newer versions know."""
         self._all: list[Subscription] = []
         self._combined: dict[tuple[str, ...], tuple[str, ...]] = {}
-        """The tuples of wanted metrics, so that clients with the same metrics share one tuple."""
+        """The tuples of requested metrics, so that clients with the same metrics share one
+        tuple."""
         for kind, name in sorted(each for each in configs if each[0] == CLIENT_METRICS):
             try:
                 read = read_subscription(configs[kind, name])

@@ -1,8 +1,8 @@
 """Compacts the logs of a broker: the dirtiest first, one at a time, within a rate.
 
-Owns the timing, the rate, and the offset up to which the checkpoint counts each log as compacted.
-Storage decides which part of a log is due, and compacts it in a worker process. Leaders and
-followers alike compact their logs, up to the last stable offset that they know.
+`Compaction` decides the timing and the rate, and checkpoints the offset up to which each log is
+compacted. Storage decides which part of a log is due, and compacts that part in a worker process.
+Leaders and followers alike compact their logs, up to the last stable offset that they know.
 """
 
 import asyncio
@@ -23,7 +23,8 @@ log = logging.getLogger(__name__)
 
 TURN_PARTITIONS = 200
 PUT_OFF_MS = 60_000
-"""Milliseconds of pause after a round was given up, for repair or for room on the disk."""
+"""Milliseconds of pause after a round that was given up, so that damage is repaired or the disk
+gets room."""
 
 
 @config_table
@@ -83,11 +84,11 @@ class Compaction:
             self._task.start(self._run)
 
     async def close(self) -> None:
-        """Stop; a round under way is given up, and its unfinished files are removed later."""
+        """Stop. A round in progress is given up, and its unfinished files are removed later."""
         await self._task.stop()
 
     def on_settings(self) -> None:
-        """Apply changed settings, and restart a pause that is under way."""
+        """Apply changed settings, which end a running pause."""
         config = self._settings()
         if config != self._config:
             self._config = config
@@ -107,7 +108,7 @@ class Compaction:
         return not await happens_within(self._resettled, pause_ms)
 
     async def compact_one(self) -> bool:
-        """Compact the log that needs it most; return False if none does."""
+        """Compact the log that needs it most; return False if no log needs it."""
         found = await self._dirtiest()
         if found is None:
             return False

@@ -1,9 +1,10 @@
 """Carries out the moves of replicas between the directories of this broker (KIP-113).
 
-Each target directory is written by one move at a time; the others wait their turn. A task runs only
-while there are moves. `replica.move` says what is next, storage copies and swaps. A move that meets
-trouble is given up, and its replica never notices. Only a damaged replica is waited for, because it
-is repaired. Moves end with the process: a broker that restarts must be asked again.
+Each target directory is written by one move at a time; other moves to it wait their turn. A task
+runs only while there are moves. `replica.move` decides the next step; storage copies and swaps. A
+move that fails is given up, and its replica stays unchanged. If the replica is damaged, the move
+waits until the damage is repaired. Moves end with the process: a broker that restarts must be asked
+again.
 """
 
 import asyncio
@@ -28,20 +29,21 @@ COPY_BYTES = 1 << 20
 FLUSH_BYTES = 64 << 20
 """Bytes that are copied between two flushes, so that the last flush is short."""
 SWAP_BYTES = 4 << 20
-"""The most bytes that are copied at once, without a turn for others, right before the swap."""
+"""The most bytes that are copied without a turn for other tasks, right before the swap."""
 HELD_MS = 500
-"""The most milliseconds for which flushes of a replica, and its producers, wait for its copy's."""
+"""The most milliseconds for which a replica's flushes, and producers that wait for them, are held
+until the copy is flushed."""
 PAUSE_MIN_MS, PAUSE_MAX_MS = 10, 60_000
 
 
 class Moving:
-    """One replica that is asked to be in another directory."""
+    """One replica that is to move to another directory."""
 
     def __init__(self, partition: Partition, target: LogDirectory) -> None:
         self.partition = partition
         self.target = target
         self.move: Move | None = None
-        """The copy and its swap; None while other moves to the same directory come first."""
+        """The copy and its swap; None while earlier moves to the same directory run."""
         self.given_up = asyncio.Event()
         self.is_recorded = False
         self.unflushed_bytes = 0
@@ -49,18 +51,18 @@ class Moving:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that were copied."""
+        """Bytes copied so far."""
         return 0 if self.move is None else self.move.copy.log.size_bytes
 
     @property
     def lag(self) -> int:
-        """The number of offsets that are yet to be copied."""
+        """The number of offsets that are not copied yet."""
         if self.move is None:
             return self.partition.log_end_offset - self.partition.log_start_offset
         return self.move.copy.lag
 
     def standing(self, *, is_held: bool = False, is_flushed: bool = False) -> Standing:
-        """Return how far the move is."""
+        """Return the progress of the move, from which `replica.move` decides the next step."""
         assert self.move is not None
         copy = self.move.copy
         return Standing(
@@ -88,7 +90,7 @@ class Moves:
         return iter(self._moving.values())
 
     def ask(self, partition: Partition, target: LogDirectory) -> None:
-        """Move a replica to `target`; a move of it to another directory is given up.
+        """Move a replica to `target`; its move to any other directory is given up.
 
         If the replica is in `target` already, nothing more happens.
         """
@@ -120,7 +122,7 @@ class Moves:
                 self._give_up(moving)
 
     def _give_up(self, moving: Moving) -> None:
-        """Leave the replica in its directory; the lane of the target removes the copied files."""
+        """Leave the replica where it is; the task of the target directory removes the copy."""
         moving.given_up.set()
         self._forget(moving)
         if moving.move is not None and moving.move.log.copy is moving.move.copy:
@@ -219,7 +221,10 @@ class Moves:
         await happens_within(moving.given_up, pause_ms)
 
     async def _swap(self, moving: Moving, move: Move) -> bool:
-        """Swap if the copy is whole and stable, and return True; the replica's flushes are held."""
+        """Hold the replica's flushes, flush the copy, and swap; return True if that succeeded.
+
+        Return False if the copy is not whole and stable in time.
+        """
         partition = moving.partition
         if next_step(moving.standing(is_held=True)) is Step.FLUSH:
             try:
@@ -244,7 +249,7 @@ class Moves:
 
 
 def _has_room(moving: Moving) -> bool:
-    """True if what is yet to be copied fits; a full disk would cost all replicas in the target."""
+    """True if the rest of the copy fits; a full disk would fail all replicas in the target."""
     partition, free_bytes = moving.partition, moving.target.files.space()[1]
     rest_bytes = partition.log.size_bytes - moving.size_bytes
     if free_bytes > rest_bytes:

@@ -1,10 +1,11 @@
 """The scrub: it reads every complete segment from disk at an interval, and checks it for damage.
 
-It finds damage in segments that nobody reads, while peers still have the batches. Owns the timing
-and the rate; storage checks the batches, and repair.py repairs them. It skips the newest segments,
-whose bytes are still in memory, and segments that are not flushed. It bypasses the page cache,
-which proves nothing about the disk and which other readers need. It reads off the event loop; the
-check of one read takes a fraction of a millisecond on the loop (docs/decisions/0020).
+The scrub finds damage in segments that nobody reads, while peers still have the batches. It decides
+the timing and the rate; storage checks the batches, and repair.py repairs them. The scrub skips the
+newest segments, whose bytes are still in memory, and segments that are not flushed. Reads bypass
+the page cache, which proves nothing about the disk and which other readers need. They run off the
+event loop; the check of one read takes a fraction of a millisecond on the loop
+(docs/decisions/0020).
 """
 
 import asyncio
@@ -20,8 +21,8 @@ from ..partitions import Partitions
 log = logging.getLogger(__name__)
 
 FIRST_AFTER_MS = 600_000
-"""The longest time in ms before the first scrub: not at the start, which has other work, but soon
-enough for a broker that is restarted often."""
+"""The longest time, in ms, before the first scrub. A broker that has just started has other work,
+but one that is restarted often must be scrubbed too."""
 
 
 class Scrub:

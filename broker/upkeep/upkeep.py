@@ -1,7 +1,7 @@
 """The timers of a broker: they checkpoint, shrink ISRs, retire segments and flush.
 
-Owns the timing only. High watermarks are checkpointed at an interval, because a restart needs them
-only roughly: followers and leaders learn them again.
+This module decides the timing only. High watermarks are checkpointed at an interval, because a
+restart needs only rough values: followers and leaders learn the exact ones again.
 """
 
 import asyncio
@@ -38,9 +38,9 @@ class Upkeep:
         producer_expiration_ms: Callable[[], int],
         note_metadata: Callable[[], Awaitable[None]],
     ) -> None:
-        """`producer_expiration_ms` is called at each check, as the setting may change.
+        """`producer_expiration_ms` is called at each check, because the setting may change.
 
-        `note_metadata` saves the metadata position, as often as checkpoints are written.
+        `note_metadata` saves the metadata position; it is called when checkpoints are written.
         """
         self._runtime = runtime
         self._partitions = partitions
@@ -63,7 +63,7 @@ class Upkeep:
                 self._tasks.append(self._runtime.spawn(self._repeat(interval_ms, work), name))
 
     async def close(self) -> None:
-        """Stop; `close_directories` writes the final checkpoints."""
+        """Stop all recurring work; `close_directories` writes the final checkpoints."""
         tasks, self._tasks = self._tasks, []
         await end_tasks(tasks)
 
@@ -74,7 +74,7 @@ class Upkeep:
             await work()
 
     async def checkpoint(self) -> None:
-        """Write the high watermarks of directories in which one has moved."""
+        """Write the checkpoints of each directory in which a high watermark has moved."""
         partitions = self._partitions
         moved, partitions.host.moved = partitions.host.moved, {}
         directories: dict[LogDirectory, None] = {}
@@ -88,7 +88,7 @@ class Upkeep:
                 log.error("%s", error)
 
     async def retire(self) -> None:
-        """Delete segments past their retention, and forget producers that are idle for long."""
+        """Delete segments past their retention, and forget producers that are idle for too long."""
         now_ms = self._runtime.wall_ms()
         expire_after_ms = self._producer_expiration_ms()
         for turn, partition in enumerate(list(self._partitions), start=1):
@@ -160,7 +160,7 @@ def forget_idle_producers(partition: Partition, now_ms: int, expire_after_ms: in
 
 
 def high_watermarks(partitions: Partitions, directory: LogDirectory) -> dict[TopicPartition, int]:
-    """Return the directory's high watermarks; unclaimed logs keep those of the last checkpoint."""
+    """Return the directory's high watermarks; for unclaimed logs those of the last checkpoint."""
     now = {
         TopicPartition(partition.topic, partition.index): partition.high_watermark
         for partition in partitions
