@@ -43,9 +43,11 @@ def test_a_page_tells_what_was_seen() -> None:
         {"test": "test_a.py::test_little[y]", "client": "aiokafka", "requests": [[3, 5]]},
         {"test": "test_a.py::test_little[y]", "client": "brokers", "requests": [[1, 17]]},
     ]
-    page = render(read({"passed": {"test_a.py::test_much[x]": "aiokafka"}, "observed": observed}))
+    passed = dict.fromkeys(("test_a.py::test_much[x]", "test_a.py::test_s_13_often[x]"), "aiokafka")
+    page = render(read({"passed": passed, "observed": observed}))
     assert "| Fetch | 4 | aiokafka | `test_a.py::test_much[x]` |" in page
     assert "| Metadata | 5 | aiokafka | `test_a.py::test_little[y]` |" in page
     assert "| Fetch | 17 | brokers | `test_a.py::test_little[y]` |" in page
     assert "| much | yes |" in page
+    assert "| often | yes |" in page
     assert ranges([5, 1, 2, 0]) == "0-2, 5"

@@ -250,7 +250,9 @@ def answer_written(agent: Agent) -> None:
 
 
 @every_client
-def test_sessions_end_while_it_writes_and_reads(sessions: dict[str, Past], client: str) -> None:
+def test_s_13_sessions_end_while_it_writes_and_reads(
+    sessions: dict[str, Past], client: str
+) -> None:
     skip_if_missing(client)
     past = sessions[client]
     assert len(past.received) == len(past.sent)
