@@ -238,7 +238,7 @@ def _make_security(ground: Ground, listener: str) -> ClientSecurity | None:
 
     Raise ConfigError if one of its settings is wrong.
     """
-    config, properties, _ = ground.settings
+    config, properties = ground.settings.config, ground.settings.properties
     sasl = sasl_of(config, properties).get(listener)
     tls = None
     if listener in tls_listeners(config):
@@ -354,7 +354,8 @@ def make_sessions(runtime: Runtime, config: BrokerConfig) -> FetchSessions:
 def make_edge(around: Surroundings) -> Edge:
     """Make the coordinators and the limits of connections, and put them into an `Edge`."""
     ground = around.ground
-    runtime, (config, settings, _), deadlines = ground.runtime, ground.settings, ground.deadlines
+    runtime, deadlines = ground.runtime, ground.deadlines
+    config, settings = ground.settings.config, ground.settings.properties
     limits = from_mapping(ConnectionLimits, settings)
     bounds = bounds_of(settings, names_of_listeners(config))
     token_key = TokenKey.of(config.delegation_token_secret_key)
@@ -402,7 +403,7 @@ def _make_authorizer(ground: Ground) -> Authorizer | None:
 
 
 def _make_logins(ground: Ground, known: Known) -> Logins | None:
-    config, properties, _ = ground.settings
+    config, properties = ground.settings.config, ground.settings.properties
     listeners = sasl_of(config, properties)
     if not listeners:
         return None
@@ -413,7 +414,7 @@ def _make_logins(ground: Ground, known: Known) -> Logins | None:
 
 
 def _make_telemetry(ground: Ground) -> ClientTelemetry | None:
-    config, properties, _ = ground.settings
+    config, properties = ground.settings.config, ground.settings.properties
     if config.metrics_listener is None:
         return None
     return ClientTelemetry(from_mapping(TelemetryConfig, properties).max_bytes)

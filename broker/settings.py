@@ -5,7 +5,7 @@ kinds of keys are accepted without a warning.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from ..runtime.config import Setting, check_keys, from_mapping, settings_of
 from ..runtime.errors import ConfigError
@@ -97,11 +97,12 @@ COORDINATOR_PREFIXES = ("group.", "offsets.", "transaction.", "transactional.", 
 warning."""
 
 
-class Settings(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Settings:
     """A checked configuration, the properties that it was read from, and warnings about them."""
 
     config: BrokerConfig
-    properties: dict[str, str]
+    properties: dict[str, str] = field(repr=False)
     warnings: list[str]
 
     @property

@@ -9,8 +9,9 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 HIDDEN: Final = frozenset(
     {"auth_bytes", "hmac", "salt", "salted_password", "server_key", "stored_key", "secret"}
+    | {"body", "datagram_key"}
 )
-"""Fields whose values are secrets: `repr` shows three stars for them."""
+"""Fields whose values are secrets or may hold some: `repr` shows three stars for them."""
 
 
 def with_shared_methods(cls: type[T], *, is_hashable: bool) -> type[T]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, TypeVar, dataclass_transform
 
-from .errors import ConfigError
+from .errors import SECRET_WORDS, ConfigError
 from .spelling import did_you_mean
 
 C = TypeVar("C")
@@ -37,7 +37,7 @@ PLUGIN_PREFIXES = (
 
 _BOOLEANS = {"true": True, "false": False}
 _REQUIRED: Any = object()
-_MAYBE_SECRET = re.compile(r"pas+w|pwd|secret|jaas|credential|keystore")
+_MAYBE_SECRET = re.compile(SECRET_WORDS + "|keystore|token")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,28 @@
 `InvariantViolation` is a bug of minikafka, and it ends the process.
 """
 
+import re
+from typing import Final
+
+SECRET_WORDS: Final = "pas+w|pwd|secret|jaas|credential"
+"""A pattern of words in the keys of secrets, also of misspelt ones."""
+
+_SECRET: Final = re.compile(SECRET_WORDS + r"|keystore\.key$")
+
 
 class MinikafkaError(Exception):
     """The base class of errors that minikafka raises on purpose."""
 
 
 class ConfigError(MinikafkaError):
-    """A setting cannot be used; the text names the key, the value and the reason in one line."""
+    """A setting cannot be used; the text names the key, the value and the reason in one line.
+
+    The value of a key that looks like that of a secret is forgotten, so that nobody can print it.
+    """
 
     def __init__(self, key: str, value: object, why: str) -> None:
+        if _SECRET.search(key.lower()):
+            value = None
         super().__init__(key, value, why)
         self.key = key
         self.value = value

@@ -232,9 +232,10 @@ def decode_metadata(value: bytes) -> str:
     """Return a record of the metadata log as one line of JSON; secrets in it are not shown."""
     import dataclasses
 
-    from ...protocol.control.records import decode_record
+    from ...protocol.control.records import ConfigRecord, decode_record
     from ...protocol.shared_methods import HIDDEN
     from ...protocol.types import uuid_to_text
+    from ...runtime.config import shown
 
     def plain(item: object) -> object:
         if dataclasses.is_dataclass(item):
@@ -252,4 +253,6 @@ def decode_metadata(value: bytes) -> str:
         record = decode_record(value)
     except RemoteProtocolError as error:
         return f"cannot be read: {error}"
+    if isinstance(record, ConfigRecord) and shown(record.key, record.value) is None:
+        record = dataclasses.replace(record, value=record.value and "***")
     return json.dumps({"type": type(record).__name__, "data": plain(record)})
