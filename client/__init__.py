@@ -1,1 +1,1 @@
-"""Connections, cluster view, producer, consumer, admin and the command line."""
+"""Clients of a cluster: connections, cluster view, producer, consumer, admin, and the commands."""

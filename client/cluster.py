@@ -1,7 +1,7 @@
 """A client's view of the cluster (brokers, topics, leaders), and when it must be refreshed.
 
-Pure. For the same topic a leader epoch never goes back (KIP-320), because a broker that lags behind
-may answer Metadata with a former leader.
+Pure. An answer with an older leader epoch of the same topic is ignored, because a broker that lags
+behind may name a former leader (KIP-320).
 """
 
 from collections.abc import Iterable, Mapping
@@ -56,17 +56,17 @@ class TopicView:
 
 
 class Changes(NamedTuple):
-    """The changes in one metadata answer; `leaders` are partitions with a new leader or epoch."""
+    """The changes that one metadata answer made or reported."""
 
     leaders: list[TopicPartition]
     topics: list[str]
-    """Every topic in the answer that exists."""
+    """Every topic in the answer that has no error."""
     errors: dict[str, ErrorCode]
-    """The error codes of the other topics in the answer."""
+    """The error codes of all other topics in the answer."""
 
 
 class ClusterView:
-    """The brokers, topics and leaders that the newest answers of brokers named."""
+    """The brokers, topics and leaders named in the newest answers of brokers."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Broker] = {}
@@ -76,7 +76,7 @@ class ClusterView:
         self.controller_id = -1
 
     def on_metadata(self, response: MetadataResponse) -> Changes:
-        """Take in a metadata answer; topics that it does not mention stay as they are."""
+        """Update the view by a metadata answer; topics that it does not name stay as they are."""
         self.brokers = {
             b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in response.brokers
         }
@@ -97,7 +97,7 @@ class ClusterView:
         return changes
 
     def on_leader(self, partition: TopicPartition, leader_id: int, leader_epoch: int) -> bool:
-        """Take in a leader from another response (KIP-951); True if it is newer and was taken."""
+        """Set the leader that another response names (KIP-951); True if its epoch is newer."""
         topic = self.topics.get(partition.topic)
         view = topic.partitions.get(partition.partition) if topic else None
         if view is None or leader_epoch <= view.leader_epoch or leader_id not in self.brokers:
@@ -106,7 +106,7 @@ class ClusterView:
         return True
 
     def on_brokers(self, brokers: Iterable[Broker]) -> None:
-        """Take in brokers' addresses from another response (KIP-951)."""
+        """Set the brokers' addresses that another response names (KIP-951)."""
         for broker in brokers:
             self.brokers[broker.node_id] = broker
 
@@ -171,13 +171,13 @@ class ClusterView:
 
 
 class Staleness:
-    """Decides when metadata is refreshed next: at a maximum age, or soon after it proved wrong."""
+    """Decides when to refresh metadata next: at a maximum age, or soon after it proves wrong."""
 
     def __init__(self, max_age_ms: int, backoff: Backoff) -> None:
         self._max_age_ms = max_age_ms
         self._backoff = backoff
         self.refreshed_at_ms: int | None = None
-        """When the view was last refreshed, as monotonic ms; None before the first time."""
+        """The monotonic ms of the newest refresh; None before the first one."""
         self._asked_at_ms: int | None = None
         self._wait_ms = backoff.first_ms
         self._asked_in_a_row = 0
@@ -204,11 +204,11 @@ class Staleness:
         self.is_stale = False
 
     def on_refreshed(self, now_ms: int) -> None:
-        """Note that the view was refreshed, from which time its age counts."""
+        """Note that the view was refreshed; the maximum age counts from now."""
         self.refreshed_at_ms = now_ms
 
     def next_ask_ms(self) -> int:
-        """Return when to send the next request, as monotonic ms; 0 means at once."""
+        """Return when to send the next request, as monotonic ms; 0 means immediately."""
         not_before = 0 if self._asked_at_ms is None else self._asked_at_ms + self._wait_ms
         if self.is_stale or self.refreshed_at_ms is None:
             return not_before

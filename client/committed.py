@@ -30,7 +30,8 @@ def question(
 ) -> OffsetFetchRequest:
     """Build the request for the committed offsets of `partitions`, or of all if that is None.
 
-    With `is_stable`, the broker refuses while a transaction has offsets pending (KIP-447).
+    With `is_stable`, the broker refuses while an open transaction has offsets pending (KIP-447).
+    `id_of` returns a topic's id.
     """
     topics = None
     if partitions is not None:
@@ -73,5 +74,5 @@ def offsets_in(
 def _parts(
     answer: OffsetFetchResponse,
 ) -> list[OffsetFetchResponse | OffsetFetchResponseGroup]:
-    """Return the answer, which holds the one group up to version 7, and its list of groups."""
+    """Return the list of groups in the answer, or up to version 7 the answer itself."""
     return [answer, *answer.groups]

@@ -1,6 +1,6 @@
-"""The settings of producers, consumers and admins: three tables that share a common one.
+"""The settings of producers, consumers and admins: three tables with a common base.
 
-Keys are Kafka's dotted ones; the same names with underscores are keyword arguments. `configured`
+Keys are Kafka's dotted names; with underscores for dots they are keyword arguments. `configured`
 turns either form into a checked table. A field has the name of its key, with underscores for dots.
 A test checks that the TypedDicts have the fields of the tables.
 """
@@ -240,18 +240,18 @@ class ProducerConfig(CommonConfig):
 
     @property
     def is_idempotent(self) -> bool:
-        """True if the producer is idempotent: brokers recognise a retry by its sequence."""
+        """True if the producer is idempotent: brokers recognise a repeated batch by sequence."""
         if self.enable_idempotence is None:
             return self.acks_number == -1
         return self.enable_idempotence
 
     @property
     def acks_number(self) -> int:
-        """The number of `acks` in a request: -1 for all, else 0 or 1."""
+        """The number that requests carry for `acks`: -1 for all, else 0 or 1."""
         return -1 if self.acks == "all" else int(self.acks)
 
     def check(self) -> None:
-        """Check the rules across settings; ConfigError names the first that is broken."""
+        """Check the rules across settings; raise ConfigError, which names the first broken one."""
         if self.enable_idempotence and self.acks_number != -1:
             raise ConfigError("acks", self.acks, "must be all when enable.idempotence is true")
         if self.transactional_id is not None:
@@ -395,7 +395,7 @@ class ConsumerConfig(CommonConfig):
 
     @property
     def reads_committed(self) -> bool:
-        """True if the records of open and aborted transactions are hidden."""
+        """True if records of open and aborted transactions are not handed out."""
         return self.isolation_level == "read_committed"
 
     @property
@@ -405,11 +405,11 @@ class ConsumerConfig(CommonConfig):
 
     @property
     def commits_by_itself(self) -> bool:
-        """True if there is a group and polling commits automatically."""
+        """True if there is a group and polls commit automatically."""
         return self.group_id is not None and self.enable_auto_commit
 
     def check(self) -> None:
-        """Check the rules across settings; ConfigError names the first that is broken."""
+        """Check the rules across settings; raise ConfigError, which names the first broken one."""
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             why = "must be less than session.timeout.ms, at most a third of it is usual"
             raise ConfigError("heartbeat.interval.ms", self.heartbeat_interval_ms, why)
@@ -526,11 +526,11 @@ class AdminSettings(CommonSettings, total=False):
 
 
 def configured(table: type[C], servers: Servers | None, settings: Mapping[str, Any]) -> C:
-    """Check settings given as dotted keys, as keyword names, or mixed.
+    """Return the table of settings given as dotted keys, as keyword names, or mixed.
 
-    Values may be text or of their own type. Raise ConfigError for an unknown key (with the most
-    similar one), for a value out of bounds, and for a setting that is given twice. A key that has
-    no effect here (KNOWN_UNUSED) is logged as a warning.
+    Values may be text or of their own type. Raise ConfigError for an unknown key (naming the most
+    similar one), for a value out of bounds, and for a setting that is given twice. A key of
+    KNOWN_UNUSED is logged as a warning.
     """
     if isinstance(servers, Mapping):
         raise ConfigError("bootstrap.servers", None, "settings in a mapping go to from_config(...)")

@@ -1,8 +1,7 @@
 """Finds the coordinator of a group or transactional id, and sends requests to it.
 
-Shared by consumers, producers and admins. Knows only the FindCoordinator message; the callers
-judge the answers to their requests. While a coordinator does not answer, other brokers are asked
-whether it is still the coordinator.
+Consumers, producers and admins use it; they judge the answers to their requests. While a
+coordinator does not answer, other brokers are asked who is the coordinator now.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 COORDINATOR: Final = "coordinator"
-"""The lane (a connection of its own in the pool) for short requests to a coordinator."""
+"""The lane of short requests to a coordinator: the pool keeps a connection for each lane."""
 BATCH_VERSION: Final = 4
 """From this version on FindCoordinator takes many keys at once (KIP-699)."""
 LOOK_AGAIN_MOST_MS: Final = 5_000
@@ -41,7 +40,7 @@ ELSEWHERE: Final = (
 )
 """The errors of a broker that is not, or no longer, the coordinator of the key."""
 NOT_NOW: Final = (*ELSEWHERE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-"""The errors that concern the broker and not the request, which can be sent again."""
+"""The errors of a coordinator that cannot answer now; the same request may be sent again."""
 
 
 class Coordinator:
@@ -78,12 +77,12 @@ class Coordinator:
         timeout_ms: int,
         at_most: int | None = None,
     ) -> Any:
-        """Send a request until a coordinator answers; return the answer, which may hold an error.
+        """Send a request until a coordinator gives a final answer, which may be an error.
 
-        `at_most` bounds the API version. `judge` returns the error code of an answer; after a code
-        of NOT_NOW, or a lost answer, the request is sent again, to a new coordinator if there is
-        one. Raises RequestTimedOut after `timeout_ms`, Refused if the brokers refuse to name the
-        coordinator.
+        Return that answer. `at_most` is the newest API version to use. `judge` returns the error
+        code of an answer. After a code of NOT_NOW, or a lost answer, the request is sent again, to
+        a new coordinator if there is one. Raises RequestTimedOut after `timeout_ms`, Refused if the
+        brokers refuse to name the coordinator.
         """
         why = "no answer"
         failure_count = 0
@@ -119,8 +118,8 @@ class Coordinator:
         """Send a request to the coordinator once, in a version up to `at_most`.
 
         Raises ConnectionLost, ConnectError or RequestTimedOut (after `timeout_ms`, by default
-        request_timeout_ms), and then finds the coordinator anew next time. Raises Refused if the
-        brokers refuse to name the coordinator.
+        request_timeout_ms); the next call then looks for the coordinator anew. Raises Refused if
+        the brokers refuse to name the coordinator.
         """
         connection = await self.connection(lane)
         try:
@@ -135,9 +134,9 @@ class Coordinator:
             raise
 
     async def connection(self, lane: str = COORDINATOR) -> KafkaConnection:
-        """Return a connection to the coordinator, finding it first if necessary; try only once.
+        """Return a connection to the coordinator, after finding it if necessary; try only once.
 
-        Raise ConnectionLost if the coordinator is lost again meanwhile, or another ClientError.
+        Raise a ClientError if that fails, such as ConnectionLost or ConnectError.
         """
         if self._address is None:
             await self.find()
@@ -151,7 +150,7 @@ class Coordinator:
             raise
 
     def on_refused(self, code: ErrorCode) -> None:
-        """Forget the coordinator if `code` says that the broker is no longer that."""
+        """Forget the coordinator if `code` says that the broker does not coordinate this key."""
         if code in ELSEWHERE:
             self.forget(code.name)
 
@@ -171,8 +170,8 @@ class Coordinator:
     async def find(self) -> None:
         """Ask any broker for the coordinator; concurrent callers share one request.
 
-        Raise ClientError if no broker can be reached or there is no coordinator yet, Refused if a
-        broker refuses for good.
+        Raise ClientError if no broker can be reached or no coordinator is available yet, Refused if
+        a broker refuses for good.
         """
         if self._finding is None:
             self._finding = asyncio.get_running_loop().create_task(
@@ -209,9 +208,9 @@ class Coordinator:
         return response
 
     async def _watched(self, future: "asyncio.Future[T]", connection: KafkaConnection) -> T:
-        """Wait for the answer; meanwhile ask other brokers whether the coordinator has changed.
+        """Wait for the answer; while it is late, ask other brokers who the coordinator is now.
 
-        Raise ConnectionLost if it has.
+        Raise ConnectionLost if the coordinator has changed.
         """
         asked, patience_ms = self._address, self._config.unanswered_request_ms
         try:

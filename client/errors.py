@@ -1,7 +1,7 @@
 """The errors of clients, all below ClientError; each says what failed and what would help.
 
-An error code in a broker's answer is an `ApiError`; the errors here are mostly those that the
-client itself finds: no broker reachable, time over, buffer full.
+An error code in a broker's answer is an `ApiError`. Most errors here are found by the client
+itself: no broker can be reached, a timeout has passed, the buffer is full.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from .partitions import name_of
 
 
 class BootstrapError(ClientError):
-    """No bootstrap server could be used; the text names each address, its failed phase and why."""
+    """No bootstrap server could be used; the text gives each address, the failed phase and why."""
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
         super().__init__(attempts)
@@ -39,7 +39,7 @@ class BootstrapError(ClientError):
 
 
 class ForkedClient(ClientError):
-    """The client was used in a forked child, which must open a client of its own."""
+    """A client was used in a forked child process, which must open a client of its own."""
 
 
 @dataclass(eq=False, repr=False)
@@ -80,7 +80,7 @@ class ProducerFenced(DeliveryFailed):
 
 
 class TransactionError(ClientError):
-    """The base class of all errors about transactions."""
+    """The base class of errors about transactions."""
 
 
 class TransactionMisuse(TransactionError):
@@ -93,7 +93,7 @@ class TransactionAborted(TransactionError):
 
 @dataclass(eq=False, repr=False)
 class TransactionAbortable(TransactionError):
-    """The transaction can only be aborted; after that its work can be done again.
+    """The transaction can only be aborted; afterwards the application can do its work again.
 
     `cause` is the first error in the transaction.
     """
@@ -135,7 +135,7 @@ class BufferFull(ClientError):
 
 @dataclass(eq=False, repr=False)
 class UnknownTopic(ClientError):
-    """The cluster has no such topic or partition, even after waiting for its creation."""
+    """The cluster has no such topic or partition, even after a wait for its creation."""
 
     name: str
     detail: str = "the cluster does not have it"
@@ -169,7 +169,8 @@ class OffsetOutOfRange(ClientError):
 class LogTruncated(ClientError):
     """Records already read are no longer in the log (KIP-320) and auto_offset_reset is none.
 
-    `diverging_offset` is the first offset known to differ, or None when that is unknown.
+    `diverging_offset` is the first offset at which the log is known to differ from the records
+    read, or None if that is unknown.
     """
 
     partition: TopicPartition
@@ -187,8 +188,8 @@ class CorruptRecord(ClientError):
     """A fetched batch failed its checksum or cannot be decoded; the position stays before it.
 
     `next_offset` is the offset behind the batch: `seek(error.partition, error.next_offset)` skips
-    its records. It is None if the checksum failed, because then the batch's header cannot be
-    trusted either; another poll may get the batch intact.
+    the batch. It is None if the checksum failed, because then the batch's header cannot be trusted
+    either; another poll may get the batch intact.
     """
 
     partition: TopicPartition
@@ -214,7 +215,7 @@ class BadRecord(ClientError):
 
 
 class ConcurrentPoll(ClientError):
-    """Two tasks polled the same consumer at once; each needs a consumer of its own."""
+    """Two tasks polled the same consumer at the same time; each task needs its own consumer."""
 
 
 class NothingToRead(ClientError):

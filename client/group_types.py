@@ -1,6 +1,6 @@
 """Plain values that users pass and get: offsets, memberships, callbacks, prepared transactions.
 
-A prepared transaction may be pickled and sent to another process. Nothing here reads or writes.
+A prepared transaction may be pickled and sent to another process.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,11 +18,11 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str = ""
     """A text of the application, which is stored with the offset."""
     leader_epoch: int = -1
-    """The leader epoch of the last record read, or -1; it reveals lost records (KIP-320)."""
+    """The leader epoch of the last record read, or -1; it reveals a loss of records (KIP-320)."""
 
 
 def with_metadata(given: OffsetAndMetadata | int) -> OffsetAndMetadata:
-    """Turn a bare offset into an OffsetAndMetadata; return any other unchanged."""
+    """Make an OffsetAndMetadata of a bare offset; return an OffsetAndMetadata unchanged."""
     return OffsetAndMetadata(given) if isinstance(given, int) else given
 
 
@@ -52,10 +52,10 @@ class RebalanceListener:
     on_assigned: RebalanceCallback | None = None
     """Called with the partitions that were newly assigned; it may `seek` in them."""
     on_revoked: RebalanceCallback | None = None
-    """Called with partitions that are given up when it returns; until then it may commit."""
+    """Called with partitions that are given up when the call returns; the call may still commit."""
     on_lost: RebalanceCallback | None = None
-    """Called with partitions that other members may own already, so that commits are refused.
-    If it is None, `on_revoked` is called instead."""
+    """Called with partitions that this member has lost: others may own them, so commits are
+    refused. If it is None, `on_revoked` is called instead."""
 
 
 class PreparedTransaction(NamedTuple):
@@ -67,7 +67,7 @@ class PreparedTransaction(NamedTuple):
 
 
 class CommitGroupState(NamedTuple):
-    """The state of a commit group, which a new run of its application begins with."""
+    """The state of a commit group that a new run of its application starts from."""
 
     generation: int
     """The generation of this run; each commit names it, so that earlier runs are refused."""

@@ -1,4 +1,4 @@
-"""The credentials that a client's settings name, and the rules between those settings."""
+"""The credentials in a client's settings, and the rules between those settings."""
 
 from typing import Protocol
 
@@ -9,15 +9,15 @@ from ..security.sasl.scram import BY_NAME
 
 
 class LoginSettings(Protocol):
-    """The settings of a login, which every client has."""
+    """The settings of a login, which every client's configuration has."""
 
     @property
     def security_protocol(self) -> str:
-        """The protocol of connections."""
+        """The security protocol of all connections, such as SASL_SSL."""
 
     @property
     def sasl_mechanism(self) -> str | None:
-        """The mechanism of the login; None if it is not set."""
+        """The SASL mechanism of the login; None if it is not set."""
 
     @property
     def sasl_username(self) -> str | None:

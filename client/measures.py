@@ -1,4 +1,4 @@
-"""The table of what clients measure: each metric's name, group, unit and meaning.
+"""The table of clients' metrics: each one's name, group, unit and meaning.
 
 Pure. Names and groups are those of Kafka's clients. Documentation and exporters are generated from
 this table; a test checks that `metrics()` returns exactly its names.
@@ -30,9 +30,9 @@ class Measure:
     """Kafka's group of the metric without `-metrics`: producer, consumer, consumer-coordinator, ...
     """
     unit: str
-    """The unit in UCUM, as OpenTelemetry writes it."""
+    """The unit in UCUM notation, which OpenTelemetry uses."""
     doc: str
-    """One sentence, in one line."""
+    """The meaning, one sentence in one line."""
 
     @property
     def is_total(self) -> bool:

@@ -1,7 +1,8 @@
 """Keeps a client's view of the cluster up to date: bootstrap, refresh, choice of the broker to ask.
 
-Drives `ClusterView` and `Staleness`, and passes every change to its listeners. If a broker does not
-answer within `unanswered_request_ms`, the next one is asked as well, and the first answer is taken.
+Updates `ClusterView`, as often as `Staleness` decides, and passes every change to listeners. If a
+broker does not answer within `unanswered_request_ms`, the next one is asked as well, and the first
+answer is taken.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ SILENT_MS: Final = 2_000
 
 
 def pool_for(runtime: Runtime, config: CommonConfig, traffic: Traffic) -> Pool:
-    """Make a connection pool for a client with these settings; `traffic` counts what it does."""
+    """Make a client's connection pool by its settings; `traffic` counts its requests."""
     options = ConnectionOptions(
         client_id=config.client_id,
         connect_timeout_ms=config.socket_connection_setup_timeout_ms,
@@ -58,7 +59,7 @@ def pool_for(runtime: Runtime, config: CommonConfig, traffic: Traffic) -> Pool:
 
 
 class Metadata:
-    """The view of one client, refreshed in the background between `start` and `close`."""
+    """The cluster view of one client, refreshed in the background between `start` and `close`."""
 
     def __init__(
         self, runtime: Runtime, config: CommonConfig, pool: Pool, *, auto_create: bool = False
@@ -75,7 +76,7 @@ class Metadata:
         """The names of all topics in the newest answer; None unless `watch_all` is on."""
         self._topics: dict[str, None] = {}
         self._awaited: Counter[str] = Counter()
-        """The topics that calls of `wait_for_topics` wait for, and how many calls do."""
+        """The topics that `wait_for_topics` waits for, each with the number of waiting calls."""
         self._watches_all = False
         self._listeners: list[Listener] = []
         self._waiters: list[asyncio.Future[None]] = []
@@ -118,7 +119,7 @@ class Metadata:
 
     @property
     def age_ms(self) -> float:
-        """The ms since the newest answer of a broker; NaN before the first."""
+        """The ms since the newest answer of a broker; NaN before the first answer."""
         then_ms = self._staleness.refreshed_at_ms
         return NOTHING if then_ms is None else self._runtime.monotonic_ms() - then_ms
 
@@ -133,7 +134,7 @@ class Metadata:
     # -- what is watched, who listens
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` on the loop with the changes of every metadata answer, in order."""
+        """Call `listener` on the loop with the changes of each metadata answer, in order."""
         self._listeners.append(listener)
 
     def watch(self, topic: str) -> None:
@@ -169,7 +170,7 @@ class Metadata:
         self._wake.set()
 
     async def wait_until_refreshed(self) -> None:
-        """Wait for the next attempt to refresh, good or not; raise ClientClosed if closed."""
+        """Wait until the next refresh has succeeded or failed; raise ClientClosed if closed."""
         if not self._task.is_running:
             raise ClientClosed("the client is closed")
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -181,7 +182,7 @@ class Metadata:
     ) -> None:
         """Return once all topics are in the view; raise UnknownTopic after `timeout_ms`.
 
-        With `refresh`, refresh the view first; if no broker answers, it stays as it is.
+        With `refresh`, refresh the view first; if no broker answers, the view stays as it is.
         """
         for topic in topics:
             self.watch(topic)
@@ -212,7 +213,7 @@ class Metadata:
     # -- connections
 
     async def connection_to(self, node_id: int, lane: str = CONTROL) -> KafkaConnection:
-        """Return a connection to a broker; raise ConnectError if it cannot be reached."""
+        """Return a connection to a broker; raise ConnectError if the broker cannot be reached."""
         broker = self.view.brokers.get(node_id)
         if broker is None:
             raise ConnectError(Attempt(f"broker {node_id}", "resolve", "not in the metadata"))
@@ -229,7 +230,7 @@ class Metadata:
     async def ask_any(self, ask: Callable[[KafkaConnection], Awaitable[T]]) -> T:
         """Call `ask` with connections to one broker after the other until one answers.
 
-        The next broker is asked as well while one is slow. Raise BootstrapError if none answers.
+        While a broker is slow, the next one is asked as well. Raise BootstrapError if none answers.
         """
         return await self._first(ask, [])
 
@@ -297,7 +298,7 @@ class Metadata:
             listener(changes)
 
     def _candidates(self) -> list[Address]:
-        """Return the addresses to ask: those likely to answer first, bootstrap servers last."""
+        """Return the addresses to ask: first brokers likely to answer, bootstrap servers last."""
         brokers = list(self.view.brokers.values())
         self._runtime.rng.shuffle(brokers)
 
@@ -327,7 +328,7 @@ class Metadata:
     async def _first(
         self, ask: Callable[[KafkaConnection], Awaitable[T]], attempts: list[Attempt]
     ) -> T:
-        """Ask one address after the other, each when the one before has failed or is slow.
+        """Ask the addresses in turn; ask the next one when an earlier one has failed or is slow.
 
         Return the first answer; raise BootstrapError if all failed.
         """

@@ -1,6 +1,6 @@
 """Gives methods the name, docstring and parameters of the functions that they call.
 
-So a class can define each of many such methods in one line.
+With it a class defines each of many such methods in one line.
 """
 
 import functools

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 SAMPLE_MS: Final = 30_000
 NOTHING: Final = float("nan")
-"""The average or maximum if there is no value, as Kafka's clients report it."""
+"""The average or maximum of no values, as Kafka's clients report it."""
 
 
 class Clock(Protocol):
@@ -33,7 +33,7 @@ class _Sample:
 
 @dataclass(slots=True, eq=False)
 class Stat:
-    """The count, the sum, and the recent rate, average and maximum of one measured quantity."""
+    """The count, sum, recent rate, recent average and recent maximum of one measured quantity."""
 
     _begun_ms: int
     count: int = 0
@@ -42,7 +42,7 @@ class Stat:
     _then: _Sample = field(default_factory=_Sample)
 
     def record(self, value: float, now_ms: int) -> None:
-        """Count one measured value."""
+        """Add one measured value."""
         self._move_on(now_ms)
         self.count += 1
         self.total += value

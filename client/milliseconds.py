@@ -1,4 +1,4 @@
-"""Checks times that users give in milliseconds, because other clients take seconds.
+"""Checks timeouts that users give, which are milliseconds here and seconds in other clients.
 
 Pure.
 """

@@ -1,7 +1,8 @@
 """Decides when to log that the cluster does not have a watched topic.
 
 Pure. A topic that is being created, or that a broker does not know yet, is missing for a moment
-only. If it is missing for longer, `Metadata` logs that, once until the topic is found.
+only. If a topic is missing for longer, `Metadata` logs that once, and again only after the topic
+was found.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -24,7 +25,7 @@ class _Missing:
     code: ErrorCode
     since_ms: int
     said: str | None = None
-    """The text that was logged about the topic; None if none was."""
+    """The text that was logged about the topic; None if nothing was."""
 
 
 class MissingTopics:
@@ -37,7 +38,7 @@ class MissingTopics:
     def on_answer(
         self, errors: Mapping[str, ErrorCode], watched: Container[str], now_ms: int
     ) -> list[str]:
-        """Take in the topics that an answer has errors for; return those to log now."""
+        """Replace the missing topics by the watched ones in `errors`; return those to log now."""
         before, self._missing = self._missing, {}
         due: list[str] = []
         for name, code in errors.items():
@@ -55,7 +56,7 @@ class MissingTopics:
     def say(self, name: str, names: Iterable[str]) -> str:
         """Return the line to log about a topic that `on_answer` returned.
 
-        `names` are the topics of the cluster, of which the most similar are suggested.
+        `names` are the topics of the cluster; the line suggests the most similar ones.
         """
         missing = self._missing[name]
         if missing.code is UNKNOWN:

@@ -1,7 +1,6 @@
 """The metrics of a client's connections, under the names of Kafka's clients.
 
-Pure: the clock is injected. Something is counted per connection, request and answer, never per
-record.
+Pure: the clock is injected. The work is per connection, request and answer, never per record.
 """
 
 from collections.abc import Callable
@@ -32,7 +31,7 @@ class NetworkMetrics:
         self._responses = Stat(now_ms)
         """Bytes of each answer."""
         self._brokers: dict[str, _Broker] = {}
-        """The brokers with open connections, by address."""
+        """The counts of brokers with open connections, by address."""
 
     # -- what connections tell: `Traffic`
 
@@ -46,7 +45,7 @@ class NetworkMetrics:
         broker.connection_count += 1
 
     def on_closed(self, address: str) -> None:
-        """Count the end of a connection; after a broker's last one, forget the broker's latency."""
+        """Count the end of a connection; after a broker's last connection, forget its latency."""
         self._closed.record(1, self._clock_ms())
         broker = self._brokers[address]
         broker.connection_count -= 1

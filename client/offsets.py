@@ -1,7 +1,7 @@
 """Requests that only leaders answer: the offset for a timestamp, and the end of a leader epoch.
 
-Asks the leaders of many partitions at once, retries if a leader moves, and gives up at a deadline.
-Shared by consumers and admins; never changes a position.
+The leaders of many partitions are asked at the same time. A request is repeated if a leader moves,
+until a deadline. Consumers and admins share the functions.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ FOREVER: Final = 2**63 - 1
 
 
 class ListedOffset(NamedTuple):
-    """A leader's answer about a timestamp; the offset is -1 if the log has no such record."""
+    """A leader's answer about a timestamp; the offset is -1 if no record is at or after it."""
 
     offset: int
     timestamp_ms: int
@@ -45,14 +45,17 @@ class ListedOffset(NamedTuple):
 
 
 class EpochQuestion(NamedTuple):
-    """The request for the end of `leader_epoch` in the log of the leader of `current_epoch`."""
+    """The question where `leader_epoch` ends in the log of the leader of epoch `current_epoch`."""
 
     leader_epoch: int
     current_epoch: int
 
 
 class EpochAnswer(NamedTuple):
-    """The largest epoch up to the requested one, and its end; the epoch is -1 if there is none."""
+    """The newest leader epoch up to the requested one, and the offset where it ends.
+
+    The epoch is -1 if the leader's log has none that old.
+    """
 
     leader_epoch: int
     end_offset: int
@@ -116,9 +119,10 @@ async def ends_of_epochs(
     timeout_ms: int,
     on_answer: Callable[[TopicPartition, EpochAnswer], None],
 ) -> None:
-    """Ask leaders where epochs end (KIP-320); raises as `list_offsets` does.
+    """Ask leaders where leader epochs end in their logs (KIP-320); raises as `list_offsets` does.
 
-    A broker without this API is assumed to have lost no records.
+    `on_answer` is called with each leader's answer as it arrives. A broker without this API is
+    assumed to have lost no records.
     """
 
     async def ask(
@@ -154,7 +158,7 @@ async def ends_of_epochs(
 async def ask_leaders(
     metadata: Metadata, questions: Mapping[TopicPartition, Q], ask: Ask[Q, A], timeout_ms: int
 ) -> dict[TopicPartition, A]:
-    """Ask about each partition until its leader has answered; raise AdminError if some refuse."""
+    """Ask about each partition until its leader answers; AdminError names refused partitions."""
     answers: dict[TopicPartition, A | ApiError] = {}
     async for partition, answer in _ask_leaders(metadata, questions, ask, timeout_ms):
         answers[partition] = answer
@@ -162,7 +166,7 @@ async def ask_leaders(
 
 
 def _taken(partition: TopicPartition, answer: A | ApiError) -> A:
-    """Return the answer, or raise it with the partition's name if it is an error."""
+    """Return the answer; if it is an error, raise it with the partition's name."""
     if isinstance(answer, ApiError):
         raise ApiError(answer.code, f"{name_of(partition)}: {answer.code.doc}")
     return answer
@@ -207,7 +211,7 @@ async def _ask_leaders(
 async def _wait_for_better(
     metadata: Metadata, left: Mapping[TopicPartition, object], deadline: float, pause_s: float
 ) -> bool:
-    """Refresh the metadata of the partitions left to ask; return False at the deadline."""
+    """Wait for a refresh of the partitions' metadata and a pause; return False at the deadline."""
     for topic in dict.fromkeys(partition.topic for partition in left):
         metadata.watch(topic)
     try:

@@ -1,7 +1,7 @@
 """Reports the metrics of clients to OpenTelemetry, which reads them whenever it collects.
 
 Needs the extra `opentelemetry`. Nothing runs between two collections: instruments are observable,
-and a callback reads `metrics()` of each client that is observed.
+and their callbacks read `metrics()` of each observed client.
 """
 
 import asyncio
@@ -68,17 +68,17 @@ CLOSED_KEPT: Final = 64
 
 
 def observe(client: Client, meter_provider: MeterProvider | None = None) -> None:
-    """Report a client's metrics to OpenTelemetry until it is closed, and then once more.
+    """Report a client's metrics to OpenTelemetry until the client is closed, and then once more.
 
-    `meter_provider` is by default the global one, which may also be set later. Call this on the
-    event loop of a client for asyncio; raise RuntimeError if there is none. Raise TypeError if
+    `meter_provider` is by default the global one, which may also be set later. For an asyncio
+    client, call this on the client's event loop; raise RuntimeError elsewhere. Raise TypeError if
     `client` is not a producer, consumer or admin of this library.
 
     Two metrics have the names of the semantic conventions: `messaging.client.sent.messages` and
     `messaging.client.consumed.messages`. The others are named `kafka.producer.request_latency_avg`
     and so on, after `metrics()`; rates are left out, as they follow from the totals. The attributes
-    are `messaging.system`, `messaging.client.id` (a number is appended if it is taken) and
-    `messaging.consumer.group.name`.
+    are `messaging.system`, `messaging.client.id` (a number is appended if another observed client
+    has the same id) and `messaging.consumer.group.name`.
 
     A collection reads an asyncio client on its loop, and leaves it out if the loop is busy for more
     than a second. So shut the provider down when the loop has ended, or in another thread.
@@ -92,7 +92,7 @@ def observe(client: Client, meter_provider: MeterProvider | None = None) -> None
 
 
 class _Source:
-    """One client, read once per collection."""
+    """One observed client, whose metrics are read once per collection."""
 
     def __init__(self, client: Client, kind: str, loop: asyncio.AbstractEventLoop | None) -> None:
         """`loop` is the loop of an asyncio client; None for a client that any thread may read."""
@@ -100,15 +100,15 @@ class _Source:
         self.kind = kind
         self.attributes: dict[str, str] = {"messaging.system": "kafka"}
         self._is_last = False
-        """True from the first reading of the closed client on."""
+        """True once the closed client has been read for the last time."""
         self._loop = loop
         self._names = [measure.name for measure in MEASURES[kind] if not measure.is_rate]
         self._left: dict[str, float] = {}
-        """The values of the newest reading that no instrument has taken yet."""
+        """The values of the newest reading that no instrument has got yet."""
 
     @property
     def is_over(self) -> bool:
-        """True once all of the closed client's last values were taken."""
+        """True once the instruments have got all last values of the closed client."""
         return self._is_last and not self._left
 
     def take(self, name: str) -> float:
@@ -192,11 +192,11 @@ class _Instruments:
 
 _of_providers: WeakKeyDictionary[MeterProvider, _Instruments] = WeakKeyDictionary()
 _globally: list[_Instruments] = []
-"""The instruments of the global provider, once there are any."""
+"""The instruments of the global provider, or none yet."""
 
 
 def _instruments_of(provider: MeterProvider | None) -> _Instruments:
-    """Return a provider's instruments; they are made once, as it ignores a second set."""
+    """Return a provider's instruments, made at the first call: it ignores a second set."""
     is_global = provider is None or provider is get_meter_provider()
     if is_global and _globally:
         # Made of a stand-in before the global provider was set, they have become the provider's.

@@ -23,7 +23,7 @@ def raise_for(code: int, message: str | None = None) -> None:
 
 
 def done_of(outcomes: Mapping[K, T | ApiError], name_of: Callable[[K], str] = str) -> dict[K, T]:
-    """Return the results; raise AdminError, with the errors by name, if any was refused."""
+    """Return the results; if an operation was refused, raise AdminError with the errors by name."""
     done: dict[K, T] = {}
     errors: dict[str, ApiError] = {}
     for key, outcome in outcomes.items():

@@ -1,4 +1,4 @@
-"""Converts partitions between (topic, number) pairs and the groups by topic of messages."""
+"""Converts (topic, number) pairs to the lists by topic in messages; names partitions."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar

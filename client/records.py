@@ -1,6 +1,6 @@
 """The records that users send and receive, and their places in the log.
 
-Plain values; nothing here reads or writes.
+All of them are plain values.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,8 +18,9 @@ class RecordMetadata(NamedTuple):
     topic: str
     partition: int
     offset: int
-    """The record's offset, or -1 if unknown: with acks=0, or if the broker found a retry to be a
-    duplicate.
+    """The record's offset, or -1 if it is unknown.
+
+    Acknowledgements have no offset with acks=0, nor for a retry that the broker found a duplicate.
     """
     timestamp_ms: int
     """The record's own timestamp, or the broker's if the topic has LogAppendTime."""
@@ -31,7 +32,7 @@ class RecordMetadata(NamedTuple):
 
 
 class BatchMetadata(NamedTuple):
-    """The place of records in one batch: `record_count` offsets from `base_offset` on."""
+    """The place of records of one batch: `record_count` offsets from `base_offset` on."""
 
     topic: str
     partition: int
@@ -89,7 +90,7 @@ class RecordColumns(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """The records of `producer_id` from `first_offset` to its next abort marker are aborted."""
+    """The records of `producer_id` from `first_offset` up to its next abort marker are aborted."""
 
     producer_id: int
     first_offset: int
@@ -98,9 +99,9 @@ class AbortedTransaction(NamedTuple):
 class RawRecords(NamedTuple):
     """Whole record batches of one partition, encoded as in the log.
 
-    The reader must skip records with offsets outside [position, next_position), because the first
-    batch may begin before `position`, and control batches. Under read_committed it must also skip
-    the records of `aborted_transactions`.
+    The reader must skip control batches, and records with offsets outside [position,
+    next_position), because the first batch may begin before `position`. Under read_committed the
+    reader must also skip the records of `aborted_transactions`.
     """
 
     topic: str

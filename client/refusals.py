@@ -1,6 +1,6 @@
 """The exceptions for error codes of brokers, with the code's meaning and what to do about it.
 
-The table ADVICE says what to do; the meaning of a code is in the protocol's table of errors.
+The table ADVICE says what to do. The meaning of a code is in `protocol/errors.py`.
 """
 
 from collections.abc import Mapping
@@ -80,7 +80,7 @@ class Refused(ClientError, ApiError):
 
     @property
     def meaning(self) -> str:
-        """The protocol's sentence on the code."""
+        """The protocol's sentence about the code."""
         return self.code.doc
 
     @property
@@ -94,10 +94,10 @@ class Refused(ClientError, ApiError):
 
 
 class CommitFailed(Refused):
-    """Nothing was committed, because the group no longer counts this consumer as a member.
+    """Nothing was committed, because this consumer is no longer a member of the group.
 
-    It has usually not polled, or sent no heartbeat, for too long. Other members may have read the
-    same records since, so records are read at least once.
+    It has usually not polled for max_poll_interval_ms, or sent no heartbeat for session_timeout_ms.
+    Other members may have read the same records since, so records are read at least once.
     """
 
 

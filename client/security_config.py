@@ -50,7 +50,7 @@ class SecurityConfig(TlsConfig):
             credentials_of(self)
 
     def as_arguments(self) -> dict[str, Any]:
-        """Return the settings by field, for another client of the same cluster."""
+        """Return the settings as keyword arguments, for another client of the same cluster."""
         return {row.field: getattr(self, row.field) for row in settings_of(type(self))}
 
     def steps(self, runtime: Runtime) -> ClientSecurity | None:

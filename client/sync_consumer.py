@@ -90,7 +90,7 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
         self._thread.stop()
 
     def _run(self, coro: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop; meanwhile call listeners' methods in this thread."""
+        """Run a coroutine on the loop; while it runs, call listeners' methods in this thread."""
         calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._calls = calls
         future = self._thread.submit(coro)
@@ -189,14 +189,14 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
     def poll_columns(
         self, timeout_ms: int = 0, max_records: int = COLUMNS_PER_POLL
     ) -> list[RecordColumns]:
-        """Return what has arrived by columns, one item for each batch: the fastest way to read.
+        """Return the records that have arrived as columns, one item for each batch.
 
-        Works as `minikafka.aio.Consumer.poll_columns`.
+        This is the fastest way to read. Works as `minikafka.aio.Consumer.poll_columns`.
         """
         return self._run(self._twin.poll_columns(timeout_ms, max_records))
 
     def poll_raw(self, timeout_ms: int = 0) -> list[RawRecords]:
-        """Return what has arrived as whole record batches, neither decoded nor checked."""
+        """Return the record batches that have arrived, whole, neither decoded nor checked."""
         return self._run(self._twin.poll_raw(timeout_ms))
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:

@@ -1,8 +1,8 @@
 """The base of synchronous clients: runs an asyncio client on a loop in a thread of its own.
 
-Opening, waiting, `with` and closing are here for producer, consumer and admin. Ctrl-C interrupts a
-wait. A client that is used in a forked child raises ForkedClient instead of hanging, because its
-thread and connections exist only in the parent.
+The base class opens and closes a producer, consumer or admin, and waits for its calls. Ctrl-C
+interrupts a wait. A client that is used in a forked child raises ForkedClient instead of hanging,
+because its thread and connections exist only in the parent.
 """
 
 import asyncio
@@ -22,10 +22,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 CLOSE_GRACE_S: Final = 5.0
 LOOK_UP_S: Final = 0.5
-"""The most seconds of one wait; a longer wait is made of several.
+"""The most seconds of one wait; a longer wait consists of several.
 
 A signal that arrives just as a thread begins to wait does not end the wait, because the interpreter
-runs signal handlers only between two instructions."""
+runs signal handlers only between two instructions.
+"""
 
 
 def wait_for(future: Future[T], timeout_s: float | None = None) -> T:
@@ -46,9 +47,9 @@ def wait_for(future: Future[T], timeout_s: float | None = None) -> T:
 def call_on(
     loop: asyncio.AbstractEventLoop, function: Callable[[], T], timeout_s: float = CLOSE_GRACE_S
 ) -> T:
-    """Call a plain function on a loop of any thread, and return its result.
+    """Call a plain function on an event loop, from any thread, and return its result.
 
-    In the loop's own thread, and if the loop does not run, the function is called directly. Raises
+    In the loop's own thread, or if the loop does not run, the function is called directly. Raises
     TimeoutError after `timeout_s`.
     """
     if not loop.is_running() or _is_here(loop):
@@ -105,12 +106,12 @@ class LoopThread:
 
     @property
     def is_current(self) -> bool:
-        """True in the loop's own thread."""
+        """True if called in the loop's own thread."""
         return threading.get_ident() == self._thread.ident
 
     @property
     def is_forked(self) -> bool:
-        """True in a process other than the one that made the loop."""
+        """True if called in a process other than the one that made the loop."""
         return os.getpid() != self._pid
 
     def submit(self, coro: Coroutine[Any, Any, T]) -> Future[T]:
@@ -132,7 +133,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(coro, self.loop)
 
     def run(self, coro: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and wait for its result; an interrupt cancels it."""
+        """Run a coroutine on the loop and wait for its result; Ctrl-C cancels the coroutine."""
         future = self.submit(coro)
         try:
             return wait_for(future)
@@ -156,7 +157,7 @@ class LoopThread:
 
 
 class Twin(Protocol):
-    """The methods of the asyncio client that a synchronous client calls by itself."""
+    """The asyncio client under a synchronous one: the methods that `SyncClient` calls."""
 
     def start(self) -> Coroutine[Any, Any, object]:
         """Connect to the cluster."""
@@ -226,7 +227,7 @@ class SyncClient(Generic[C]):
 def waited(
     twin: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[SyncClient[Any], P], T]:
-    """Make a method that runs the coroutine function `twin` on the loop and waits for it.
+    """Make a method that runs `twin`, an asyncio client's method, on the loop and waits for it.
 
     The method has the parameters and the docstring of `twin`.
     """
@@ -240,7 +241,7 @@ def waited(
 def called(
     twin: Callable[Concatenate[Any, P], T],
 ) -> Callable[Concatenate[SyncClient[Any], P], T]:
-    """Make a method that calls the plain function `twin` on the loop.
+    """Make a method that calls `twin`, a plain method of the asyncio client, on the loop.
 
     The method has the parameters and the docstring of `twin`.
     """
@@ -252,7 +253,7 @@ def called(
 
 
 def _bound(function: Callable[..., T], *args: object, **kwargs: object) -> Callable[[], T]:
-    """Bind the arguments; read iterators now, as they may block, which must not be on the loop."""
+    """Bind the arguments; read iterators first, as reading may block, and must not on the loop."""
     read = {name: _read(one) for name, one in kwargs.items()}
     return functools.partial(function, *map(_read, args), **read)
 

@@ -1,7 +1,7 @@
 """The synchronous producer: the asyncio producer on an event loop in a thread of its own.
 
-`send` queues records for the loop, which takes many at once, and returns a `SyncDelivery`. Records
-that are not acknowledged when the interpreter ends are flushed.
+`send` queues records for the loop, which takes many of them together, and returns a `SyncDelivery`.
+At the exit of the interpreter, open producers are flushed and closed.
 """
 
 import atexit
@@ -36,7 +36,7 @@ AT_EXIT_TIMEOUT_MS: Final = 10_000
 
 @dataclass(slots=True, eq=False, repr=False)
 class SyncDelivery(Generic[T]):
-    """The result of a `send` or `send_batch`, which need not be waited for."""
+    """The result of a `send` or `send_batch`; the caller may ignore it."""
 
     _thread: LoopThread
     _delivery: Any
@@ -48,8 +48,8 @@ class SyncDelivery(Generic[T]):
     def result(self, timeout: float | None = None) -> T:
         """Wait up to `timeout` seconds; return the metadata of the records, or raise their error.
 
-        Raises TimeoutError if they are not acknowledged yet; that does not cancel the sending.
-        Raises RuntimeError in a callback, which must not wait.
+        Raises TimeoutError if the records are not acknowledged in that time; the sending continues.
+        Raises RuntimeError in a callback, because a callback must not wait.
         """
         self._thread.check_process()
         if not self._delivery.done():
@@ -150,8 +150,8 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
         """Send a record, in a batch with others, after linger_ms or when the batch is full.
 
         Waits only for room in buffer_memory; raises BufferFull after max_block_ms. Call
-        `.result(timeout)` of the result to wait for the acknowledgement. Otherwise this does what
-        `minikafka.aio.Producer.send` does.
+        `.result(timeout)` on the returned value to wait for the acknowledgement. All else is as in
+        `minikafka.aio.Producer.send`.
         """
         self._check_usable()
         if self._interceptors:
@@ -196,13 +196,13 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
     def _send_if_room(
         self, topic: str, batch: Records[K, V], partition: int | None
     ) -> BatchDelivery | None:
-        """Send on the loop; return None if another thread has used the room."""
+        """Send on the loop; return None if other threads have filled buffer_memory since."""
         if not self._twin.intake.accumulator.has_room():
             return None
         return self._twin.send_batch(topic, batch, partition=partition)
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Wait until all records are acknowledged or failed.
+        """Send all records without lingering, and wait until they are acknowledged or failed.
 
         Raise TimeoutError after `timeout_ms`.
         """

@@ -1,6 +1,6 @@
-"""The address of a server: a host and a port, as configured or as a cluster advertises them.
+"""The address of a server: host and port, as configured or as the cluster advertises them.
 
-Pure. Never resolves a name.
+Pure. Names are not resolved.
 """
 
 from typing import NamedTuple

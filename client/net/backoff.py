@@ -1,6 +1,6 @@
 """The wait before another attempt: constant at first, then doubling up to a maximum, with jitter.
 
-Pure: the random numbers are passed in. Never sleeps.
+Pure: random numbers are passed in, and the caller sleeps.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ class Dice(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Waits of `first_ms`, `steady_count` times; after these each is double, up to `most_ms`.
+    """The waits after failures: `steady_count` waits of `first_ms`, then doubling up to `most_ms`.
 
-    Most outages are elections that end within a second, and steady waits end soon after them. Each
-    wait is shorter or longer by a random fraction of up to `jitter`.
+    Most outages are elections that end within a second, and short steady waits end soon after. Each
+    wait is made shorter or longer by a random fraction of up to `jitter`.
     """
 
     first_ms: int

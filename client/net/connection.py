@@ -1,11 +1,13 @@
 """One connection to a Kafka broker: version negotiation, correlation, deadlines.
 
-Owns the socket's receive buffer and the requests in flight. Never reconnects, never retries, never
-judges an answer's error code. When the connection ends, requests in flight fail with the reason.
+It owns the socket's receive buffer and the requests in flight. It neither reconnects nor retries,
+and leaves error codes in answers to the caller. When the connection ends, requests in flight fail
+with the reason.
 
 Life of a connection: `open` resolves the host, connects and sends ApiVersions (KIP-511: an answer
 UNSUPPORTED_VERSION comes in version 0 and names the versions to try instead). Then requests are
-answered in order. A request past its deadline, or bytes that are no answer, end the connection.
+answered in order. A request past its deadline, or bytes that are no valid answer, end the
+connection.
 """
 
 import asyncio
@@ -54,18 +56,18 @@ class ConnectionOptions:
 
     client_id: str = "minikafka"
     connect_timeout_ms: int = 10_000
-    """The limit for resolving, connecting and negotiating together."""
+    """The limit in ms for resolving, connecting and negotiating together."""
     request_timeout_ms: int = 30_000
-    """The limit for an answer, unless the call gives another limit."""
+    """The limit in ms for an answer, unless the call gives another limit."""
     max_frame_bytes: int = 256 << 20
     """The most bytes of an answer; a larger one ends the connection."""
     max_in_flight: int = 100
     """The most unanswered requests. At this number `request` waits, and `send` raises
     ConnectionLost."""
     security: ClientSecurity | None = None
-    """The steps before the first request; None if the listener is for plain text."""
+    """TLS and the login, carried out before the first request; None on a plain-text listener."""
     traffic: Traffic | None = None
-    """The object that counts what goes over the connections; None if nothing is counted."""
+    """The observer that counts requests and answers; None if nothing is counted."""
 
 
 class _Pending:
@@ -101,7 +103,7 @@ class _Pending:
 
 
 class KafkaConnection(asyncio.BufferedProtocol):
-    """A connection to one broker, made by `open`; it cannot be used once `is_open` is False."""
+    """A connection to one broker, made by `open`; once `is_open` is False, it stays unusable."""
 
     def __init__(self, runtime: Runtime, address: str, options: ConnectionOptions) -> None:
         self.address = address
@@ -130,7 +132,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     async def open(
         cls, runtime: Runtime, host: str, port: int, options: ConnectionOptions | None = None
     ) -> Self:
-        """Resolve, connect and negotiate versions; ConnectError says which of these failed."""
+        """Resolve, connect and negotiate versions; ConnectError names the phase that failed."""
         options = options or ConnectionOptions()
         connection = cls(runtime, f"{host}:{port}", options)
         phase = "connect"
@@ -166,7 +168,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return len(self._pending)
 
     def abort(self, why: str = "closed by this client") -> None:
-        """Close the connection at once; requests in flight fail with ConnectionLost."""
+        """Close the connection immediately; requests in flight fail with ConnectionLost."""
         self._finish(why)
         if self._transport is not None:
             self._transport.abort()
@@ -177,7 +179,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return self._lost.done()
 
     async def close(self) -> None:
-        """Send what was written, for CLOSE_WAIT_S at most, then close; requests in flight fail."""
+        """Send the written bytes, for CLOSE_WAIT_S at most, then close; requests in flight fail."""
         self._finish("closed by this client")
         if self._transport is None:
             return
@@ -190,11 +192,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
     async def request(
         self, message: object, *, version: int | None = None, timeout_ms: int | None = None
     ) -> Any:
-        """Send a request and wait for its response message.
+        """Send a request and wait for its response, whose error codes the caller must check.
 
         Raises RequestTimedOut after `timeout_ms` (default request_timeout_ms), which also closes
-        the connection; ConnectionLost, RemoteProtocolError, UnsupportedVersion. The caller must
-        check the error codes in the response.
+        the connection; ConnectionLost; RemoteProtocolError for an invalid response;
+        UnsupportedVersion.
         """
         while self.is_open and len(self._pending) >= self._options.max_in_flight:
             await asyncio.wait([self._pending[0].future])
@@ -203,7 +205,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def send(
         self, message: object, *, version: int | None = None, timeout_ms: int | None = None
     ) -> "asyncio.Future[Any]":
-        """Send a request at once; the future holds its response, or an error as in `request`.
+        """Send a request immediately; the future holds its response, or an error as in `request`.
 
         Record bytes in the response stay valid when the receive buffer is used again.
         """
@@ -212,10 +214,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def send_raw(
         self, message: object, *, version: int | None = None, timeout_ms: int | None = None
     ) -> "asyncio.Future[memoryview]":
-        """Send a request at once; the future holds the undecoded body of its response.
+        """Send a request immediately; the future holds the undecoded body of its response.
 
-        The body is a view of the receive buffer, to be read before the next request is sent. It is
-        a copy if other requests are in flight when the response arrives.
+        The body is a view of the receive buffer, which the caller must read before it sends another
+        request. The body is a copy if other requests are in flight when the response arrives.
         """
         return self._send(message, version, timeout_ms, raw=True)
 
@@ -260,7 +262,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return correlation_id
 
     def transmit(self, parts: list[Buffer]) -> None:
-        """Write the frame of a request; what uses the connection calls `send` instead."""
+        """Write the frame of a request; apart from the connection, only `Renewal` calls this."""
         if self._traffic is not None:
             self._traffic.on_sent(sum(map(len, parts)))
         _write_all(self._transport, parts, self.is_tls)
@@ -290,7 +292,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     # -- what the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport; the loop calls this once."""
+        """Keep the transport; the loop calls this when the connection is made."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's, in all but ancestry
         keep_alive(self._transport)
         if self._traffic is not None:
@@ -392,7 +394,7 @@ def _write_all(transport: asyncio.Transport | None, parts: list[Buffer], is_tls:
 
 
 def _attempt(connection: KafkaConnection, phase: str, error: Exception) -> Attempt:
-    """Describe why a connection could not be opened, with a hint if the port may be wrong."""
+    """Describe why opening failed, with a hint at the likely cause."""
     address, is_tls = connection.address, connection.is_tls
     cause = str(error).removeprefix(f"{address}: ")
     if phase == "connect" and isinstance(error, OSError):
@@ -412,14 +414,14 @@ def _attempt(connection: KafkaConnection, phase: str, error: Exception) -> Attem
 
 
 def _misplaced(frame: memoryview, due: int) -> str:
-    """Describe a frame whose correlation id is not `due`, the one of the oldest request."""
+    """Describe a frame whose correlation id is not `due`, the id of the oldest request."""
     if len(frame) and frame[0] == CONTROL_FRAME_BEGIN:
         return "it is a controller: clients need a broker's address"
     return f"answer {int.from_bytes(frame[:4], 'big', signed=True)} came where {due} was due"
 
 
 def body_position(cls: type, version: int, frame: memoryview) -> int:
-    """Return where the body of a response begins: after correlation id and header tags.
+    """Return the offset of a response's body in its frame: after correlation id and header tags.
 
     Raise RemoteProtocolError if the header is malformed.
     """

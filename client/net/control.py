@@ -1,7 +1,7 @@
 """One TCP connection of the control protocol: frames, their seals, handshake, calls with deadlines.
 
-`ControlStream` is used at both ends; `ControlConnection` is the client's end. The owner of the
-connection reconnects, finds the active controller and repeats requests.
+`ControlStream` is used at both ends, `ControlConnection` by the end that opens the connection. The
+owner of the connection reconnects, finds the active controller and repeats requests.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class ControlStream(asyncio.BufferedProtocol):
-    """Sends and receives frames. Received frames and errors go to callbacks; none are raised."""
+    """Sends and receives frames. Frames and errors are passed to callbacks; nothing is raised."""
 
     def __init__(
         self,
@@ -60,7 +60,8 @@ class ControlStream(asyncio.BufferedProtocol):
     ) -> None:
         """`on_closed` is called once, with the reason; `on_resized` when `held_bytes` changes.
 
-        `say_refused(peer, why)` logs that a peer's bytes could not be read; by default every time.
+        `say_refused(peer, why)` logs that a peer's bytes could not be read; by default a warning is
+        logged each time.
         """
         self._on_frame = on_frame
         self._on_closed: Callable[[str], None] | None = on_closed
@@ -81,9 +82,9 @@ class ControlStream(asyncio.BufferedProtocol):
         return self._reader.capacity
 
     def limit_frames(self, size: int, items_max: int) -> None:
-        """Refuse frames of more than `size` bytes, or with an array of more items, from now on.
+        """From now on refuse frames of more than `size` bytes, or with an array of more items.
 
-        Their tags are not counted.
+        The tag of a sealed frame does not count towards `size`.
         """
         self._reader.max_frame = size + TAG_BYTES
         self._items_max = items_max
@@ -100,7 +101,7 @@ class ControlStream(asyncio.BufferedProtocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def send(self, correlation_id: int, message: object) -> None:
-        """Queue one frame to be sent; it is dropped if the connection is closing."""
+        """Queue one frame to be sent; drop the frame if the connection is closing."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -118,7 +119,7 @@ class ControlStream(asyncio.BufferedProtocol):
             self._transport.close()
 
     def abort(self, reason: str) -> None:
-        """Close at once, dropping queued frames; a connection being made is closed when made."""
+        """Close immediately and drop queued frames; a connection being made is closed when made."""
         self._reason = reason
         self._is_unwanted = True
         if self._transport is not None:
@@ -177,7 +178,7 @@ def _say_refused(peer: str, why: str) -> None:
 
 
 class ControlConnection:
-    """The client's end of a control connection. Every failure is an ApiError:
+    """The opening end of a control connection. Every failure is an ApiError:
 
     NETWORK_EXCEPTION if the connection is lost, REQUEST_TIMED_OUT at a deadline (the outcome is
     then unknown), CLUSTER_AUTHORIZATION_FAILED if a seal is required here and the controller holds
@@ -209,10 +210,11 @@ class ControlConnection:
         timeout_ms: int,
         keys: ControlProof | None = None,
     ) -> "ControlConnection":
-        """Connect and make the handshake, within `timeout_ms` for both together.
+        """Connect and exchange Hello, within `timeout_ms` for both together.
 
-        With `keys` both ends prove themselves before anything is told or believed. Raise ApiError:
-        REQUEST_TIMED_OUT, NETWORK_EXCEPTION, or the error with which the peer refuses.
+        With `keys`, the connection is sealed, or the certificates are checked, before Hello is
+        sent. Raise ApiError: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, or the code with which the peer
+        refuses.
         """
         connection = cls()
         connection.address = f"{host}:{port}"
@@ -279,13 +281,13 @@ class ControlConnection:
 
     @property
     def datagram_key(self) -> bytes | None:
-        """The key of the datagrams beside this connection; None if it is not sealed."""
+        """The key that authenticates heartbeats beside this connection, or None."""
         seal = self._stream.seal
         return (self.peer.datagram_key or None) if seal is None else seal.datagram_key
 
     @property
     def is_open(self) -> bool:
-        """True until the connection is known to be lost; a silent peer is not noticed here."""
+        """True until the connection is known to be lost; a silent peer is not detected here."""
         return self._closed_because is None and self._stream.is_open
 
     async def call(self, request: Request[A], *, timeout_ms: int) -> A:
@@ -313,7 +315,7 @@ class ControlConnection:
             self._calls.pop(correlation_id, None)
 
     async def _seal_with(self, keys: ControlKeys, timeout_ms: int) -> None:
-        """Agree on a seal, or go on without one if the peer has no key and none is required.
+        """Agree on a seal; continue without one if the peer has no key and none is required.
 
         Raise ApiError: CLUSTER_AUTHORIZATION_FAILED if the peer has no key that is accepted.
         """
@@ -338,7 +340,7 @@ class ControlConnection:
         self._stream.close()
 
     def abort(self, reason: str) -> None:
-        """Close at once, as for a peer that does not answer."""
+        """Close immediately, without sending queued frames; used if a peer does not answer."""
         self._stream.abort(reason)
 
     async def wait_until_closed(self) -> str:

@@ -1,7 +1,7 @@
 """The errors of connections: not opened, lost, no answer in time.
 
-Brokers and controllers use them, too. `client/errors.py` has these names and the errors that only
-clients raise.
+Brokers and controllers use them, too. `client/errors.py` exports the same names, and the errors
+that only clients raise.
 """
 
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from ...runtime.errors import MinikafkaError
 
 
 class ClientError(MinikafkaError):
-    """The base class of the errors that clients raise, other than a broker's ApiError."""
+    """The base class of the errors that clients raise, besides a broker's ApiError."""
 
 
 LOG_IN: Final = "log in"
 """The phase that failed if the broker refused the login. Trying again will not help."""
 HANDSHAKE: Final = "handshake"
-"""The phase that failed if an end of TLS did not accept the other. Trying again will not help."""
+"""The phase that failed if one end of TLS rejected the other. Trying again will not help."""
 
 
 class Attempt(NamedTuple):
@@ -28,7 +28,8 @@ class Attempt(NamedTuple):
     phase: str
     """The phase that failed: resolve, connect, handshake, negotiate, log in or metadata.
 
-    It is `open` if the time ended in one of these before the last."""
+    It is `open` if the time ran out in a phase before metadata.
+    """
     cause: str
 
 
@@ -43,13 +44,13 @@ class ConnectError(ClientError):
 
 
 class ConnectionLost(ClientError):
-    """The connection ended before the answer came; the request may have been carried out."""
+    """The connection ended before the answer came; the broker may have carried out the request."""
 
 
 class RequestTimedOut(ClientError):
     """There was no answer, or no success, within the time allowed.
 
-    If a single request timed out, its connection is closed.
+    If a single request timed out, its connection is closed too.
     """
 
 

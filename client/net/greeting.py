@@ -1,7 +1,7 @@
 """The first requests on a new connection: ApiVersions, and the steps of a login by SASL.
 
-The tokens of a login are those of the mechanism's client end; here they travel as SaslHandshake
-and SaslAuthenticate (KIP-152). Nothing is retried.
+The mechanism's client end makes the tokens of a login; this module sends them in SaslHandshake and
+SaslAuthenticate requests (KIP-152). Nothing is retried.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,8 @@ async def begin_session(
 ) -> Renewal | None:
     """Log in with the credentials in the options, if there are any.
 
-    Return what logs in again if the session has an end, else None. Raise SaslError as `log_in`.
+    Return a Renewal, which logs in again, if the session has an end, else None. Raise SaslError as
+    `log_in`.
     """
     if options.security is None or options.security.credentials is None:
         return None

@@ -1,8 +1,8 @@
 """The open connections of one client, one per address and lane.
 
-A lane is a purpose that has connections of its own. A broker answers a connection's requests in
-order, so without lanes long polls would delay short requests. After each attempt to connect, the
-next one to the same address waits for a backoff.
+A lane is a purpose of requests, such as fetching, with connections of its own. A broker answers a
+connection's requests in order, so without lanes long polls would delay short requests. After each
+attempt to connect, the next one to the same address waits for a backoff.
 """
 
 import asyncio
@@ -63,15 +63,15 @@ class Pool:
 
     @property
     def in_flight_count(self) -> int:
-        """The number of requests on all connections that are not answered."""
+        """The number of unanswered requests on all connections."""
         connections = (slot.connection for slot in self._slots.values())
         return sum(one.in_flight_count for one in connections if one is not None)
 
     async def get(self, address: Address, lane: str) -> KafkaConnection:
         """Return the open connection, or open one after the address's backoff.
 
-        Of a connection that the broker throttles, the end of the throttle is awaited. Raises
-        ConnectError if it cannot be opened. Concurrent callers share one attempt.
+        If the broker throttles the connection, wait until the throttle ends. Raises ConnectError if
+        none can be opened. Concurrent callers share one attempt.
         """
         connection = self.ready(address, lane)
         if connection is not None:
@@ -147,6 +147,6 @@ class Pool:
 
 
 def _retrieve(task: "asyncio.Task[KafkaConnection]") -> None:
-    """Mark the task's error as seen, because there may be no caller that waits for it."""
+    """Mark the task's error as retrieved, because perhaps no caller waits for the task."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Limits how often refusals are logged: each once, or once a minute, however often it happens.
+"""Limits how often a repeated refusal is logged: once, or once a minute.
 
 A process with an old epoch, another cluster's id or an unknown name repeats its request many times
 a second, and a peer that sends invalid bytes connects again. The memory of refusals is bounded.
@@ -21,10 +21,10 @@ class Refusals:
     def __init__(self) -> None:
         self._said: dict[tuple[object, ...], None] = {}
         self._counts: dict[str, tuple[int, int]] = {}
-        """By kind of reason, the time it was last logged, and how often it occurred since."""
+        """By kind of reason, the ms when it was last logged, and how often it occurred since."""
 
     def note(self, who: tuple[object, ...], text: str, *values: object) -> None:
-        """Log the text, unless the same text was logged about `who` before."""
+        """Log the text, unless the same text was logged about `who` before and is remembered."""
         key = (text, *who)
         if key in self._said:
             return
@@ -36,8 +36,8 @@ class Refusals:
     def close(self, peer: str, why: str, now_ms: int) -> None:
         """Log that a peer's connection was closed, once a minute for reasons of one kind.
 
-        The next line has the count of those not logged. Reasons are of one kind if they differ
-        only in numbers or behind the first colon.
+        The next line gives the number of closed connections that were not logged. Reasons are of
+        one kind if they differ only in numbers or behind the first colon.
         """
         kind = _NUMBER.sub("n", why.partition(":")[0])
         said_ms, count = self._counts.get(kind, (now_ms - SAY_AGAIN_MS, 0))

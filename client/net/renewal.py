@@ -1,9 +1,9 @@
 """Logs in again on an open connection when the session of its login is about to end (KIP-368).
 
-The login begins with the first request after 85 % of the session. Until it is complete, that
-request and later ones are held, because the broker takes nothing else meanwhile; earlier ones are
-answered as always. So an idle connection has no timer, and a broker takes the login also after the
-end of the session.
+The first request after 85 % of the session's time starts the login. That request and later ones are
+held until the login is complete, because a broker accepts no other request during a login. Requests
+sent before the login are answered as always. An idle connection needs no timer, because a broker
+accepts the login also after the end of the session.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from ...security.sasl.errors import SaslError
 from .errors import ClientError
 
 LOGIN: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
-"""The requests that a login consists of."""
+"""The APIs whose requests make up a login."""
 RENEWS_AT: Final = 85
-"""The part of a session, in percent, after which the next login is due, as in Java's clients."""
+"""The percentage of a session's time after which the next login is due, as in Java's clients."""
 BETWEEN_LOGINS_MS: Final = 1_100
 """The least milliseconds between two logins; brokers refuse one within a second of another."""
 
@@ -46,7 +46,7 @@ class Connected(Protocol):
 
 
 class Renewal:
-    """The end of one connection's session, and the login that is to begin another."""
+    """The end time of one connection's session, and the login that begins the next session."""
 
     __slots__ = ("_awaited", "_connection", "_due_ms", "_held", "_log_in", "_runtime", "_task")
 
@@ -63,14 +63,14 @@ class Renewal:
         self._awaited = 0
 
     def begin(self, session_ms: int) -> None:
-        """Note that a session of so many ms has begun; 0 means that it has no end."""
+        """Note that a session of `session_ms` has begun; 0 means that the session has no end."""
         self._due_ms = None
         if session_ms:
             rest_ms = max(session_ms * RENEWS_AT // 100, BETWEEN_LOGINS_MS)
             self._due_ms = self._runtime.monotonic_ms() + rest_ms
 
     def holds(self, key: int, parts: list[Buffer]) -> bool:
-        """Return True if the request of that API must not be sent now; it is sent later."""
+        """Return True if a request of API `key` must wait; it is kept, and sent after the login."""
         if key in LOGIN:
             return False
         if self._task is None:
@@ -81,7 +81,7 @@ class Renewal:
         return True
 
     def place(self, waiting: deque[W], request: W) -> None:
-        """Put a request where its answer will come: a login before all that is held."""
+        """Queue a request in the order of the answers: those of a login go before all held ones."""
         if request.key in LOGIN:
             waiting.insert(len(waiting) - self._awaited, request)
             return

@@ -1,12 +1,12 @@
-"""The observer of a client's connections, which counts what goes over them."""
+"""The observer of a client's connections, which counts their requests and answers."""
 
 from typing import Protocol
 
 
 class Traffic(Protocol):
-    """Is notified of connections, requests and answers; each method is cheap and returns at once.
+    """Is notified of connections, requests and answers; its methods must be cheap.
 
-    `address` is that of the broker. The times are monotonic.
+    `address` is the broker's address. Times are monotonic ms.
     """
 
     def on_opened(self, address: str) -> None:

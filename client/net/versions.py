@@ -21,13 +21,13 @@ class AgreedVersions:
         self._peer: dict[int, Versions] = {}
         self._chosen: dict[int, int] = {}
         self.features: dict[str, int] = {}
-        """The level of each finalised feature in the newest answer."""
+        """The level of each finalised feature of the cluster, from the newest answer."""
 
     def on_answer(self, answer: ApiVersionsResponse, asked_in: int) -> int | None:
-        """Take in an answer to ApiVersions; return a lower version to try next, or None if done.
+        """Process an answer to ApiVersions; return a lower version to try next, or None if done.
 
-        A broker that does not have the version `asked_in` answers UNSUPPORTED_VERSION and names
-        those it has (KIP-511). Raise RemoteProtocolError for every other error, and if even
+        A broker that does not have the version `asked_in` answers UNSUPPORTED_VERSION and names the
+        versions it has (KIP-511). Raise RemoteProtocolError for every other error, and if even
         version 0 is refused.
         """
         served = answer.api_keys
@@ -46,7 +46,7 @@ class AgreedVersions:
         return self._common(key) is not None
 
     def of(self, key: int, at_most: int | None = None) -> int:
-        """Return the highest common version, and `at_most` if that is lower.
+        """Return the highest common version, but not more than `at_most`.
 
         Raise UnsupportedVersion if there is no common version.
         """

@@ -1,8 +1,9 @@
 """A connection that closes itself if no byte arrives although an answer is due.
 
-A peer whose packets are lost looks like one that is slow. TCP retransmits at ever longer intervals,
-so a link that is repaired after ten seconds may stay silent for another ten, while a new connection
-works at once. Any byte counts, so that a slow link is not closed while it transmits.
+A peer whose packets are lost looks like a slow peer. TCP retransmits at ever longer intervals, so a
+link that is repaired after ten seconds may stay silent for another ten, while a new connection
+works at once. Each byte that arrives counts, so that a slow connection is not closed while it
+transmits.
 """
 
 import asyncio
@@ -12,12 +13,14 @@ from ...runtime.runtime import Runtime
 from .connection import ConnectionOptions, KafkaConnection
 
 SILENCE_MS: Final = 2_000
-"""The patience in ms, beyond any time that a request lets the peer wait; no live broker stalls so
-long."""
+"""The silence in ms after which the connection is closed while an answer is due.
+
+It comes on top of any time that a request lets the peer wait; no live broker stalls so long.
+"""
 
 
 class WatchedConnection(KafkaConnection):
-    """A connection that closes itself when nothing has come for once to twice `patience_ms`."""
+    """A connection that closes itself after a silence of one to two times `patience_ms`."""
 
     patience_ms = SILENCE_MS
 

@@ -21,14 +21,14 @@ GROUPS: Final = {"producer": "producer", "consumer": "consumer", "admin": "admin
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The metrics of a client at one time."""
+    """The metrics of a client at one moment."""
 
     now_ns: int
-    """The time since the epoch."""
+    """The time in ns since the epoch."""
     values: Mapping[str, float]
     """The values by name, as `metrics()` returns them."""
     latencies: Mapping[int, Mapping[str, float]]
-    """By broker: the metrics of the time from its requests to their answers."""
+    """The latency metrics of the requests to each broker, by broker id."""
     labels: Mapping[str, str]
     """The attributes of the client itself."""
 
@@ -46,17 +46,17 @@ class Payloads:
     """Makes the payloads of one client."""
 
     def __init__(self, kind: str, begun_ns: int) -> None:
-        """`kind` is a key of MEASURES; `begun_ns`, since the epoch, when the client was made."""
+        """`kind` is a key of MEASURES; the client was made at `begun_ns`, in ns since the epoch."""
         self._kind = kind
         self._begun_ns = begun_ns
         self._taken: dict[str, float] = {}
-        """The totals of the last push that a broker accepted."""
+        """The totals in the last push that a broker accepted."""
         self._taken_ns = begun_ns
         self._made: dict[str, float] = {}
         self._made_ns = begun_ns
 
     def make(self, reading: Reading, subscription: Subscription) -> bytes:
-        """Return the metrics that the subscription wants, but at most `max_bytes`.
+        """Encode the metrics that the subscription wants, until `max_bytes` are reached.
 
         The limit is applied before compression, because brokers check it after decompression too.
         """
@@ -75,7 +75,7 @@ class Payloads:
         return metrics_data(reading.labels, SCOPE, bytes(written))
 
     def on_taken(self) -> None:
-        """Take in that a broker accepted the newest payload."""
+        """Take the newest payload, which a broker accepted, as the base of the next increases."""
         self._taken |= self._made
         self._taken_ns = self._made_ns
 

@@ -1,8 +1,9 @@
 """The state of one client that pushes its metrics: what it asks for or pushes next, and when.
 
 Pure. The client asks a broker for its subscription. If metrics are wanted, it pushes them after
-each interval; the first interval is shortened at random, so that not all clients push at once. If
-none are wanted, it asks again after each interval. Source: KIP-714.
+each interval; the first interval is multiplied by a random factor of 0.5 to 1.5, so that not all
+clients push at the same time. If no metrics are wanted, the client asks again after each interval.
+Source: KIP-714.
 
     ASKING --metrics are wanted--> PUSHING --the subscription changed--> ASKING
       |  ^                            |
@@ -23,11 +24,11 @@ from ...protocol.types import ZERO_UUID
 from ..net.backoff import Backoff, Dice
 
 INTERVAL_MS: Final = 300_000
-"""The interval while no broker has named a valid one."""
+"""The ms between two pushes while no broker has named a valid interval."""
 LEAST_INTERVAL_MS: Final = 100
-"""The shortest interval that a client keeps; Kafka lets nobody configure a shorter one."""
+"""The least ms between two pushes; in Kafka a shorter interval cannot be configured."""
 PREFIXES_MAX: Final = 1_000
-"""The most prefixes that are looked at: each push compares all names with all of them."""
+"""The most prefixes that are used, because each push compares all names with all of them."""
 RETRY: Final = Backoff(5_000, INTERVAL_MS, steady_count=1)
 """The waits after requests that no broker answered."""
 ASK_AT_ONCE: Final = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -37,7 +38,7 @@ NOT_NOW: Final = (ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.TELEMETRY_TOO_L
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The metrics that a broker asks this client for, and the form that it wants them in."""
+    """The metrics that a broker asks this client for, and how they are to be pushed."""
 
     instance_id: bytes
     subscription_id: int
@@ -55,14 +56,14 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask for the subscription; the id is zeros in the first question."""
+    """The step to ask for the subscription; the id is zeros in the first request."""
 
     instance_id: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Push the metrics of the subscription."""
+    """The step to push the metrics of the subscription."""
 
     subscription: Subscription
     is_last: bool = False
@@ -70,7 +71,7 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Do nothing before this monotonic time in ms."""
+    """The step to do nothing before this monotonic time in ms."""
 
     until_ms: int
 
@@ -86,14 +87,14 @@ class Pushing:
 
     def __init__(self) -> None:
         self.subscription: Subscription | None = None
-        """The newest subscription; None before the first."""
+        """The newest subscription; None before the first one."""
         self._state = _State.ASKING
         self._due_ms = 0
         self._failure_count = 0
 
     @property
     def instance_id(self) -> bytes:
-        """The id that a broker gave to this client; zeros before."""
+        """The id that a broker gave to this client; zeros before the first subscription."""
         return ZERO_UUID if self.subscription is None else self.subscription.instance_id
 
     @property
@@ -101,7 +102,7 @@ class Pushing:
         return INTERVAL_MS if self.subscription is None else self.subscription.interval_ms
 
     def next_step(self, now_ms: int) -> Ask | Push | Wait | None:
-        """Return what to do now; None if nothing is to be done ever again."""
+        """Return the next step; None once nothing will be pushed any more."""
         if self._state is _State.OFF:
             return None
         if now_ms < self._due_ms:
@@ -111,7 +112,7 @@ class Pushing:
         return Push(self.subscription)
 
     def end(self) -> Push | None:
-        """Return the last push, if metrics are wanted; afterwards there is nothing to do."""
+        """End the pushing; return the last push if metrics are wanted, else None."""
         was, self._state = self._state, _State.OFF
         if was is not _State.PUSHING or self.subscription is None:
             return None
@@ -122,7 +123,7 @@ class Pushing:
     def on_subscription(
         self, answer: GetTelemetrySubscriptionsResponse, now_ms: int, dice: Dice
     ) -> ErrorCode:
-        """Take in the answer to a question; return its error."""
+        """Apply the answer to an Ask; return its error code."""
         code = ErrorCode(answer.error_code)
         self._failure_count = 0
         self._due_ms = now_ms + max(self._interval_ms, answer.throttle_time_ms)
@@ -148,7 +149,7 @@ class Pushing:
         return code
 
     def on_pushed(self, answer: PushTelemetryResponse, now_ms: int) -> ErrorCode:
-        """Take in the answer to a push; return its error."""
+        """Apply the answer to a Push; return its error code."""
         code = ErrorCode(answer.error_code)
         self._failure_count = 0
         self._due_ms = now_ms + max(self._interval_ms, answer.throttle_time_ms)
@@ -164,7 +165,7 @@ class Pushing:
         return code
 
     def on_failed(self, now_ms: int, dice: Dice) -> None:
-        """Do the same again later, because no broker answered."""
+        """Repeat the step after a backoff, because no broker answered."""
         self._failure_count += 1
         wait_ms = RETRY.after(self._failure_count, dice)
         self._due_ms = now_ms + min(wait_ms, self._interval_ms)
@@ -175,6 +176,6 @@ def _interval_ms(named_ms: int) -> int:
 
 
 def _preferred(accepted: Iterable[int]) -> Codec:
-    """Return the first codec, in the broker's order, that we have too; NONE if there is none."""
+    """Return the first codec of the broker's list that this client has; NONE if it has none."""
     known = Codec.__members__.values()
     return next((Codec(each) for each in accepted if each in known), Codec.NONE)

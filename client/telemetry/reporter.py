@@ -1,7 +1,7 @@
 """Pushes a client's metrics to a broker of the cluster, as `Pushing` decides.
 
-It begins when a connection is open to a broker that takes metrics of clients; with brokers that do
-not, it does nothing. Between two requests there is one timer and no task.
+Pushing begins when a connection is open to a broker that accepts clients' metrics; without such a
+broker nothing is pushed. Between two requests there is one timer and no task.
 """
 
 import asyncio
@@ -81,7 +81,10 @@ class Reporter:
             self._task.start(self._run)
 
     async def close(self, timeout_ms: int | None = None) -> None:
-        """Stop, after a last push if metrics are wanted; wait LAST_PUSH_MS for it at most."""
+        """Stop; if metrics are wanted, push a last time and wait for the answer.
+
+        The wait is `timeout_ms` or LAST_PUSH_MS, whichever is less.
+        """
         self._is_closed = True
         self._is_known.set()
         if self._timer is not None:
@@ -99,7 +102,7 @@ class Reporter:
         """Return the id that a broker gave to this client, as text.
 
         Raise ValueError if enable.metrics.push is false, RequestTimedOut after `timeout_ms`,
-        ClientClosed if the client is closed before.
+        ClientClosed if the client is closed before a broker gave one.
         """
         if not self._is_enabled:
             raise ValueError("a client has no instance id with enable.metrics.push=false")
@@ -121,7 +124,7 @@ class Reporter:
         self._task.start(self._run)
 
     async def _run(self) -> None:
-        """Do what is due, then arm the timer for what comes next."""
+        """Carry out the steps that are due, then set the timer for the next one."""
         while True:
             now_ms = self._runtime.monotonic_ms()
             step = self._pushing.next_step(now_ms)
@@ -200,9 +203,9 @@ class Reporter:
         )
 
     def _find_connection(self) -> KafkaConnection | None:
-        """Return an open connection to a broker that takes metrics, or None.
+        """Return an open connection to a broker that accepts metrics, or None if there is none.
 
-        The last one if it is open.
+        The connection of the last push is kept while it is open.
         """
         if self._connection is not None and self._connection.is_open:
             return self._connection
