@@ -36,13 +36,13 @@ NAMED = {
     "delegation_token": Resource.DELEGATION_TOKEN,
     "user_principal": Resource.USER,
 }
-"""The options that name resources."""
+"""The kind of resource that each option with a resource's name stands for."""
 OPERATION_NAMES = {each.name.replace("_", "").lower(): each for each in Operation}
 PATTERNS = {"ANY": ANY, **{each.name: int(each) for each in Pattern}}
 
 
 class Target(NamedTuple):
-    """A resource pattern, or a filter of them, as the flags name it."""
+    """A resource pattern, or a filter for resource patterns, as the flags name it."""
 
     resource_type: Resource
     name: str
@@ -129,7 +129,7 @@ def acls(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
 
 
 def _action(flags: Mapping[str, Any]) -> str:
-    """Return the one action; raise UsageError if the flags do not fit it."""
+    """Return the one action that the flags name; raise UsageError if they do not fit together."""
     actions = [each for each in ACTIONS if flags[each]]
     if len(actions) != 1:
         why = "Command must include exactly one action: --list, --add, --remove."
@@ -172,7 +172,10 @@ def _targets(flags: Mapping[str, Any]) -> Iterator[Target]:
 
 
 def _wanted(flags: Mapping[str, Any], targets: Sequence[Target]) -> Wanted:
-    """Return the entries of each resource; raise UsageError if one makes no sense."""
+    """Return the entries that the flags name for each resource.
+
+    Raise UsageError for an operation that a resource does not have.
+    """
     if not targets:
         raise click.UsageError(
             "You must provide at least one resource: --topic <topic> or --cluster or --group"
@@ -283,7 +286,7 @@ async def _list(admin: "Admin", targets: Sequence[Target], principals: Sequence[
 
 
 def _print(found: Iterable[Acl]) -> None:
-    """Print the entries by resource, sorted."""
+    """Print the entries, sorted and grouped by resource."""
     resources: dict[str, list[str]] = {}
     for acl in found:
         pattern = pattern_text(acl.resource_type, acl.resource_name, acl.pattern_type)

@@ -42,7 +42,7 @@ OF_ALTER = ("generate_name", "interval", "match", "metrics")
     help=f"The clients asked, all where it is unset. Selectors: {', '.join(SELECTORS)}.",
 )
 def client_metrics(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
-    """Ask clients for their metrics: brokers show what they push at /metrics.
+    """Ask clients for their metrics: brokers show at /metrics what the clients push.
 
     An empty text given to --metrics or --match unsets it.
 
@@ -65,7 +65,7 @@ def client_metrics(bootstrap: str, command_config: Path | None, **flags: Any) ->
 
 
 def _action(flags: Mapping[str, Any]) -> str:
-    """Return the one action; raise UsageError if the flags do not fit it."""
+    """Return the one action that the flags name; raise UsageError if they do not fit together."""
     actions = [each for each in ACTIONS if flags[each]]
     if len(actions) != 1:
         why = "Command must include exactly one action: --alter, --delete, --describe or --list."

@@ -1,6 +1,6 @@
 """The common parts of commands: options with both of Kafka's spellings, configuration, running.
 
-Kafka renamed options in 4.2 (KIP-1147) and keeps the old names until 5.0: both are taken.
+Kafka renamed options in 4.2 (KIP-1147) and keeps the old names until 5.0: both are accepted.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ bootstrap_server = bootstrap_option("--broker-list")
 
 
 def controllers_option(*short: str) -> Callable[[F], F]:
-    """Declare `--bootstrap-controller`, for tools that can ask the controllers themselves."""
+    """Declare `--bootstrap-controller`, for commands that can ask the controllers themselves."""
     return click.option(
         "--bootstrap-controller",
         *short,
@@ -71,11 +71,10 @@ def controllers_option(*short: str) -> Callable[[F], F]:
 
 
 def one_end(bootstrap: str | None, controllers: str | None) -> str | None:
-    """Return the brokers to ask, None to ask controllers.
+    """Return the brokers to ask, or None if the controllers are to be asked.
 
-    Raise UsageError if both or neither are given.
-
-    If only the environment names brokers, the controllers are asked.
+    Controllers given as a flag take precedence over brokers named by the environment. Raise
+    UsageError if the flags name both brokers and controllers, or if nothing names either.
     """
     if controllers is not None and is_from_environment("bootstrap"):
         bootstrap = None
@@ -116,7 +115,7 @@ def command_property(*old: str) -> Callable[[F], F]:
 
 
 def read_properties_file(path: Path | None) -> dict[str, str]:
-    """Read a properties file; without a path return no properties."""
+    """Read a properties file; return no properties if `path` is None."""
     return {} if path is None else parse_properties(path.read_text())
 
 
@@ -126,10 +125,11 @@ def client_settings(
     properties: Iterable[str] = (),
     usual: Mapping[str, object] | None = None,
 ) -> dict[str, str]:
-    """Merge the command's defaults (`usual`), the file and the command line's properties.
+    """Merge the command's defaults (`usual`), the file, and the properties of the command line.
 
-    The later ones of these override the earlier ones. `bootstrap` overrides all if it was given on
-    the command line, but not the file and the properties if it came from the environment.
+    Later ones in this order override earlier ones. `bootstrap` overrides all of them if it was
+    given on the command line; if it came from the environment, the file and the properties override
+    it.
     """
     texts = {key: str(value) for key, value in (usual or {}).items() if value is not None}
     merged = apply_overrides({**texts, **read_properties_file(file)}, properties)
@@ -156,8 +156,8 @@ def split_properties(texts: Iterable[str], option: str) -> dict[str, str]:
 def run(main: Coroutine[Any, Any, int]) -> None:
     """Run a command on its own loop, and exit with its result as the exit code.
 
-    SIGTERM ends it as Ctrl-C does, with exit code 130, also in a shell's background, where SIGINT
-    is ignored: `main` is cancelled, and closes what it has opened.
+    SIGTERM ends the command as Ctrl-C does, with exit code 130: `main` is cancelled, and closes
+    what it has opened. This works in a shell's background too, where SIGINT is ignored.
     """
 
     async def until_terminated() -> int:
@@ -195,8 +195,8 @@ def administer(
 ) -> None:
     """Run a command that needs an admin, by `run` and `with_admin`.
 
-    The admin's client id is the command's name; its settings are those of `client_settings`, of
-    which `usual` are named with underscores.
+    The admin's client id is the command's name; its settings are those of `client_settings`, with
+    `usual` given as keyword names.
     """
     name = click.get_current_context().command.name
     keys = {key.replace("_", "."): value for key, value in usual.items()}
@@ -207,7 +207,10 @@ def administer(
 async def with_admin(
     settings: Mapping[str, str], do: "Callable[[Admin], Awaitable[int]]", complaint: str
 ) -> int:
-    """Run `do` with an admin; if the cluster refuses, print `complaint` and why, and return 1."""
+    """Run `do` with an admin and return its exit code.
+
+    If the cluster refuses or cannot be reached, print `complaint` and the reason, and return 1.
+    """
     from ..admin.admin import Admin
 
     try:
@@ -231,9 +234,9 @@ async def ask_controllers(
     show: "Callable[[str, MetadataQuorum], int]",
     complaint: str,
 ) -> int:
-    """Ask the controllers for the cluster's id and its quorum, and return what `show` returns.
+    """Ask the controllers for the cluster's id and quorum; return the exit code of `show`.
 
-    If none of `servers` answers, print `complaint` and why, and return 1.
+    If none of `servers` answers, print `complaint` and the reasons, and return 1.
     """
     from ...runtime.runtime import SystemRuntime
     from ...security.control_proof import open_proofs
@@ -258,7 +261,7 @@ async def ask_controllers(
 
 
 def refusal(error: ApiError) -> str:
-    """Return the broker's error message, or else the meaning of the code."""
+    """Return the broker's error message, or the meaning of the error code if there is none."""
     return error.detail or f"{error.code.name}: {error.code.doc}"
 
 

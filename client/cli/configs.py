@@ -43,7 +43,7 @@ DEFAULTS = {
     "client_defaults": "clients",
     "ip_defaults": "ips",
 }
-"""The entity type that each short flag means, with a name and without."""
+"""The entity type that each flag for the defaults of a type means."""
 WITHOUT_DEFAULT = {
     ResourceType.TOPIC: "topics get their defaults from brokers",
     ResourceType.BROKER_LOGGER: "loggers have no defaults of all brokers",
@@ -66,7 +66,7 @@ class ConfigCommandError(MinikafkaError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The settings that the flags set and remove; empty if they are only described."""
+    """The settings that the flags add and delete; both are empty if settings are only described."""
 
     added: Mapping[str, str]
     deleted: Sequence[str]
@@ -77,11 +77,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The request about topics, brokers and the like that the flags make."""
+    """The flags' request about topics, brokers, loggers or client metrics."""
 
     kind: ResourceType
     name: str | None
-    """The entity's name; None means every entity of the kind, "" the default."""
+    """The entity's name; None means every entity of the type, "" the default."""
     change: Change
     wants_all: bool
 
@@ -137,7 +137,7 @@ class Request:
 def configs(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
     """Describe or change the settings of topics and brokers that can change while they run.
 
-    The settings of users, clients and IP addresses are their quotas, and the passwords of users.
+    Users, clients and IP addresses have quotas as their settings, users also SCRAM passwords.
 
     \b
     minikafka configs --bootstrap-server localhost:9092 --describe --topic orders
@@ -180,7 +180,7 @@ def _of_clients(
 
 
 def _named(flags: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """Return each entity type that the flags name, with the name that belongs to it.
+    """Return each entity type that the flags name, with the name that goes with it.
 
     The name None means all entities of the type, "" the default. Raise UsageError if there are more
     names than types.
@@ -201,7 +201,7 @@ def _named(flags: Mapping[str, Any]) -> list[tuple[str, str | None]]:
 
 
 def _change(flags: Mapping[str, Any], *, is_named: bool) -> Change:
-    """Read what is to be set and removed; raise UsageError if flags are missing or contradict."""
+    """Return the settings to add and delete; raise UsageError for wrong flags."""
     added = split_settings(flags["add_config"] or "")
     if flags["add_config_file"] is not None:
         if flags["add_config"]:
@@ -224,9 +224,9 @@ def _change(flags: Mapping[str, Any], *, is_named: bool) -> Change:
 
 
 def _resource(named: Sequence[tuple[str, str | None]]) -> tuple[ResourceType, str | None]:
-    """Return the kind and name of the one resource; None means all of the kind, "" the default.
+    """Return the type and name of the one resource; the name None means all, "" the default.
 
-    Raise UsageError if not exactly one is named.
+    Raise UsageError unless exactly one resource is named.
     """
     if len(named) != 1:
         raise click.UsageError(

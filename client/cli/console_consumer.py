@@ -34,9 +34,9 @@ from .record_formatter import Formatter, make_formatter
 POLL_MS = 1000
 POLL_RECORDS = 2000
 TOPIC_WAIT_MS = 60_000
-"""The longest wait in ms for a missing topic, which may soon be created."""
+"""The longest wait in ms for a topic that does not exist; it may be created during the wait."""
 LEAST_TOPIC_WAIT_MS = 2_000
-"""The shortest wait in ms for a topic, because even existing ones are not known at once."""
+"""The shortest wait in ms for a topic: metadata of existing topics takes time to arrive, too."""
 DEFAULT_FORMATTER = "DefaultMessageFormatter"
 
 
@@ -239,7 +239,7 @@ async def _begin(consumer: "Consumer", settings: dict[str, str], reading: Readin
 
 
 def topics_to_read(topic: str | None, include: str | None) -> list[str] | re.Pattern[str]:
-    """Return the topic, or the pattern of --include, which topics created later match, too."""
+    """Return the topic, or the pattern of --include, which also matches topics created later."""
     from .topic_table import included
 
     if topic is not None:

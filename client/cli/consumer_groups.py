@@ -266,7 +266,7 @@ async def _groups(admin: "Admin", wanted: Wanted) -> list[str]:
 async def _described(
     admin: "Admin", names: Sequence[str]
 ) -> tuple[list["GroupDescription"], list[str]]:
-    """Return the groups that exist, and error messages about the others."""
+    """Return the groups that exist, and an error message for each of the others."""
     found: list[GroupDescription] = []
     missing: list[str] = []
     for name in names:
@@ -320,7 +320,7 @@ def _offsets(committed: Mapping[TopicPartition, OffsetAndMetadata]) -> dict[Topi
 async def _offsets_at(
     admin: "Admin", partitions: "set[TopicPartition]", timestamp: int
 ) -> dict[TopicPartition, int]:
-    """Return the offsets of the partitions that exist; others may be of deleted topics."""
+    """Return the offsets of the partitions that exist; commits may be of deleted topics."""
     known = {topic.name for topic in await admin.list_topics(include_internal=True)}
     asked = {one: timestamp for one in sorted(partitions) if one.topic in known}
     found = await admin.list_offsets(asked)

@@ -23,7 +23,7 @@ POLL_RECORDS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The topics and number of records to read, and the form of the report, by the options."""
+    """The options of the test: topics, number of records, and the form of the report."""
 
     topic: str | None
     include: str | None
@@ -108,7 +108,7 @@ def consumer_perf_test(
 
 
 class Joining:
-    """Measures the time that the consumer had no partitions because its group was rebalancing."""
+    """Measures the time in which the consumer has no partitions because its group rebalances."""
 
     def __init__(self) -> None:
         self.total_ms = 0
@@ -116,7 +116,7 @@ class Joining:
         self._since_ms: float | None = None
 
     def listener(self) -> "RebalanceListener":
-        """Return the listener to subscribe with; time without partitions counts from now on."""
+        """Return the listener to subscribe with; time without partitions counts from this call."""
         from ..group_types import RebalanceListener
 
         self._since_ms = _now_ms()
@@ -131,7 +131,7 @@ class Joining:
         self._since_ms = _now_ms()
 
     def take(self) -> int:
-        """Return the ms without partitions since the last call."""
+        """Return the ms without partitions since the previous call."""
         new_ms, self._told_ms = self.total_ms - self._told_ms, self.total_ms
         return new_ms
 

@@ -38,7 +38,7 @@ FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The flags of each action."""
 REQUIRED: Final = ("hmac", "max_life_time_period", "renew_time_period", "expiry_time_period")
-"""The flags that an action needs if it has them."""
+"""The flags that are required by every action that has them."""
 
 
 @click.command("delegation-tokens")
@@ -113,7 +113,7 @@ def delegation_tokens(bootstrap: str, command_config: Path | None, **flags: Any)
 
 
 def _action(flags: Mapping[str, Any]) -> str:
-    """Return the one action; raise UsageError if the flags do not fit it."""
+    """Return the one action that the flags name; raise UsageError if they do not fit together."""
     actions = [each for each in FLAGS if flags[each]]
     if len(actions) != 1:
         raise click.UsageError(
@@ -200,7 +200,7 @@ def _print(tokens: "Iterable[DelegationToken]") -> None:
 
 
 def _date(time_ms: int) -> str:
-    """Return a time as Kafka's tool does, in the time zone of this machine."""
+    """Return a time as Kafka's tool prints it, in this machine's time zone."""
     from datetime import datetime
 
     return datetime.fromtimestamp(time_ms / 1000).strftime("%Y-%m-%dT%H:%M")

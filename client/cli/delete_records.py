@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..admin.admin import Admin
 
 ALL = -1
-"""The offset in the file that stands for the high watermark: delete all committed records."""
+"""The offset in the file that stands for the high watermark, so that all committed records go."""
 COMPLAINT = "Error while executing delete records command"
 
 

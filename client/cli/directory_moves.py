@@ -1,4 +1,4 @@
-"""The rules of moves between the directories of one broker: the plan's paths, and Kafka's texts."""
+"""Moves between the directories of one broker: reads a plan's paths and writes Kafka's texts."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,9 +19,9 @@ Described = Mapping[int, Mapping[str, LogDirectory]]
 
 
 def paths_in(found: dict[str, Any], option: str) -> dict[TopicPartitionReplica, str]:
-    """Return the directories that a reassignment names, without those that are "any".
+    """Return the directory that a plan names for each replica; those that are "any" are left out.
 
-    Raise ConfigError if an entry has not one absolute path, or "any", for each of its replicas.
+    Raise ConfigError unless every entry has an absolute path or "any" for each of its replicas.
     """
     paths: dict[TopicPartitionReplica, str] = {}
     listed = entries(found, "partitions", option)
@@ -42,16 +42,16 @@ def paths_in(found: dict[str, Any], option: str) -> dict[TopicPartitionReplica, 
 
 
 class Standing(NamedTuple):
-    """The place of one replica on its broker."""
+    """The directories of one replica on its broker."""
 
     current: str | None
-    """The path of its directory; None if it is in none that works."""
+    """The path of the replica's directory; None if no usable directory has the replica."""
     future: str | None
-    """The path of the directory that it is moving to; None if it is not moving."""
+    """The path of the directory that the replica is moving to; None if it is not moving."""
 
 
 def standing_of(replica: TopicPartitionReplica, described: Described) -> Standing:
-    """Return where a replica is, and where it goes."""
+    """Return the directory in which a replica is, and the one to which it is moving."""
     current = future = None
     for path, directory in described.get(replica.broker_id, {}).items():
         found = directory.replicas.get(TopicPartition(replica.topic, replica.partition))
@@ -95,7 +95,7 @@ def status_line(replica: TopicPartitionReplica, target: str, described: Describe
 def moving(
     paths: Iterable[TopicPartitionReplica], described: Described
 ) -> dict[TopicPartitionReplica, str]:
-    """Return those replicas that are moving, with the directories in which they are now."""
+    """Return the replicas that are moving, each with the path of its present directory."""
     found = {replica: standing_of(replica, described) for replica in paths}
     return {
         replica: one.current
@@ -105,7 +105,7 @@ def moving(
 
 
 def started_line(replica: TopicPartitionReplica, path: str) -> str:
-    """Return the line that tells of one move that has begun."""
+    """Return the line that reports the start of one move."""
     return (
         f"Successfully started moving log directory to {path} for replica "
         f"{replica.topic}-{replica.partition} with broker {replica.broker_id} "
@@ -124,9 +124,9 @@ def chosen(
     source: str | None,
     target: str,
 ) -> list[TopicPartition]:
-    """Return the replicas of a broker that are not in `target` nor on the way to it.
+    """Return the replicas of a broker that are neither in the directory `target` nor moving to it.
 
-    Only those of `topics`, and only those in the directory `source`, if they are given.
+    If given, `topics` selects replicas of these topics, and `source` replicas in this directory.
     """
     there = directories[target].replicas if target in directories else {}
     return sorted(

@@ -1,7 +1,7 @@
 """Prints the files beside segments: indexes, producer snapshots, aborted transactions, checkpoints.
 
-The files are parsed here by Kafka's layout and not by storage/'s code, because a dump that shared
-its reader could not show that reader's errors.
+The files are parsed here by Kafka's layout and not by storage's code, because a dump that used that
+code could not show errors of that code.
 
   .index      (relative_offset int32, position int32)*       sparse; zeros at the end are padding
   .timeindex  (timestamp int64, relative_offset int32)*
@@ -74,7 +74,7 @@ def dump_time_index(path: Path, problems: Problems, *, print_entries: bool = Tru
 
 
 def check_index(path: Path, problems: Problems) -> Iterator[str]:
-    """Check an index in itself, without its segment; yield the line that says the result."""
+    """Check that an index is consistent in itself, without its segment; yield the result's line."""
     entry = _INDEX_ENTRY if path.suffix == ".index" else _TIME_ENTRY
     offset_field = 0 if path.suffix == ".index" else 1
     size = path.stat().st_size
@@ -171,7 +171,7 @@ def _positions(index: Path, base_offset: int) -> list[tuple[int, int]]:
 
 
 def _batch_of(log_path: Path, position: int, offset: int) -> tuple[int, int]:
-    """Return the last offset and the newest record timestamp of the batch with this offset."""
+    """Return the last offset and newest record timestamp of the batch that contains `offset`."""
     with log_path.open("rb") as log:
         for _, header, batch in batches(log, position):
             if header.last_offset >= offset:

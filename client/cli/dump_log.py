@@ -1,6 +1,6 @@
 """`minikafka dump-log`: print log segments and the files beside them, without a cluster.
 
-Owns the flags, and chooses by a file's name; `dump_segment` and `dump_index` print.
+Owns the flags, and chooses by a file's name how to print it; `dump_segment` and `dump_index` print.
 """
 
 import sys

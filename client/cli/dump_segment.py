@@ -43,7 +43,7 @@ _MAX_INT32 = 0x7FFF_FFFF
 
 
 class Mismatch(Enum):
-    """The kinds of mismatches between two numbers, with Kafka's title and its line for a pair."""
+    """The kinds of mismatch between two numbers, each with Kafka's title and line for it."""
 
     INDEX = "Mismatches in :{}", "  Index offset: {}, log offset: {}"
     TIMESTAMP = "Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}"
@@ -59,18 +59,18 @@ class Mismatch(Enum):
 
 
 class Problems:
-    """The problems found in each file, which are printed after everything else."""
+    """The problems found in the files, printed after everything else."""
 
     def __init__(self) -> None:
         self.damaged: list[str] = []
         """The damaged files; one is enough for exit code 1.
 
-        Their damage was printed at once, so `lines` does not repeat it.
+        Damage is printed where it is found, so that `lines` does not repeat it.
         """
         self._pairs: dict[Mismatch, dict[str, list[tuple[int, int]]]] = {k: {} for k in Mismatch}
 
     def add(self, kind: Mismatch, path: Path, pair: tuple[int, int]) -> None:
-        """Add a pair of numbers that should agree and do not."""
+        """Add two numbers in a file that should agree and do not."""
         self._pairs[kind].setdefault(str(path.absolute()), []).append(pair)
 
     def lines(self) -> Iterator[str]:
@@ -156,7 +156,7 @@ def java_bool(value: bool) -> str:
 
 
 def java_optional(value: int | None) -> str:
-    """Return the text of a number or None as Java prints an OptionalLong."""
+    """Return a number as Java prints an OptionalLong; None is the empty one."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 

@@ -29,7 +29,7 @@ PERCENTILES = (0.5, 0.99, 0.999)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The records to send: how many, and how large their parts are, in bytes."""
+    """The number of records to send, and the sizes of their parts in bytes."""
 
     topic: str
     count: int
@@ -43,7 +43,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The parts of a record that must come back."""
+    """The parts of a sent record that must be read back unchanged."""
 
     key: bytes | None
     value: bytes
@@ -189,7 +189,7 @@ def _record(plan: Plan, dice: random.Random) -> Sent:
 
 
 def difference(sent: Sent, found: "Sequence[ConsumerRecord[bytes, bytes]]") -> str | None:
-    """Return how the records that were read differ from the one that was sent; None if not."""
+    """Return how the records read differ from the one that was sent; None if they do not."""
     if not found:
         return f"poll() timed out before finding a result (timeout:[{POLL_MS}ms])"
     if len(found) != 1:

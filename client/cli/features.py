@@ -124,7 +124,7 @@ async def _update(
 
 
 def feature_lines(found: FeatureMetadata) -> list[str]:
-    """Return the line that Kafka's tool prints for each feature."""
+    """Return the lines that Kafka's tool prints, one for each feature."""
     epoch = "-" if found.epoch is None else found.epoch
     lines: list[str] = []
     for name in sorted({**found.supported, **found.finalized}):
@@ -139,7 +139,7 @@ def feature_lines(found: FeatureMetadata) -> list[str]:
 
 
 def _shown(feature: str, level: int) -> str:
-    """Return a level as Kafka's tool shows it: a level of metadata.version by its release."""
+    """Return a level as Kafka's tool prints it: levels of metadata.version by their release."""
     at = level - FIRST_METADATA_LEVEL
     if feature == METADATA_VERSION and 0 <= at < len(METADATA_RELEASES):
         return METADATA_RELEASES[at]

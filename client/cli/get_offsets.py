@@ -1,4 +1,4 @@
-"""`minikafka get-offsets`: print the first, last or a time's offset of partitions."""
+"""`minikafka get-offsets`: print partitions' first or last offsets, or those at a time."""
 
 import re
 from dataclasses import dataclass
@@ -28,7 +28,10 @@ LOWEST_TIME = -5
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A filter of topics, and of their partitions from `first` to below `end` (None: no bound)."""
+    """A filter of topics and of their partitions, from `first` up to but without `end`.
+
+    Either bound may be None, which means no bound.
+    """
 
     topic: str | None
     """A regular expression for the whole name; None matches every topic."""
@@ -72,7 +75,7 @@ def get_offsets(
     exclude_internal_topics: bool,
     command_config: Path | None,
 ) -> None:
-    """Print topic:partition:offset for partitions that have an offset at that time.
+    """Print topic:partition:offset for partitions that have an offset at the time of --time.
 
     \b
     minikafka get-offsets --bootstrap-server localhost:9092 --topic t

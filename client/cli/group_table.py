@@ -32,7 +32,7 @@ NOT_STABLE = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconci
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The group's commits and the log ends, in the partitions that it reads or has read."""
+    """A group's committed offsets and the log ends, in the partitions that it reads or has read."""
 
     committed: Mapping[TopicPartition, OffsetAndMetadata]
     ends: Mapping[TopicPartition, int]
@@ -41,7 +41,7 @@ class Progress:
 
 
 def aligned(rows: Sequence[Sequence[str]], least: Sequence[int]) -> list[str]:
-    """Pad columns to their longest cell, or to `least` if that is more; the last is not padded."""
+    """Pad each column but the last to its longest cell, and at least to the width in `least`."""
     widths = [max(most, *(len(row[i]) for row in rows)) for i, most in enumerate(least)]
     return [
         " ".join(
@@ -84,7 +84,7 @@ def group_type_lines(groups: Iterable[GroupListing]) -> list[str]:
 
 
 def notice(group: GroupDescription) -> str | None:
-    """Return the line for standard error that precedes a group's table, if there is one."""
+    """Return the line to print on standard error before a group's table, if any."""
     if group.state == "Empty":
         return f"Consumer group '{group.group_id}' has no active members."
     if group.state in NOT_STABLE:
@@ -93,7 +93,7 @@ def notice(group: GroupDescription) -> str | None:
 
 
 def offset_lines(group: GroupDescription, progress: Progress, *, verbose: bool) -> list[str]:
-    """Return the table of `--describe --offsets`; none if the group has no partitions."""
+    """Return the table of `--describe --offsets`; it is empty if the group has no partitions."""
     rows: list[list[str]] = []
     assigned: dict[TopicPartition, None] = {}
     for member in sorted(group.members, key=lambda one: -len(one.assignment)):

@@ -14,7 +14,7 @@ def tell(name: str, **fields: object) -> None:
 
 
 def text_of(data: bytes | None) -> str | None:
-    """Return a key or a value as text, or None. Bytes that are not UTF-8 become U+FFFD."""
+    """Return a key or a value as text, or None if it is null. Bytes not UTF-8 become U+FFFD."""
     return None if data is None else data.decode(errors="replace")
 
 

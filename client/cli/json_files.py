@@ -11,7 +11,7 @@ from ...runtime.errors import ConfigError
 def read_json(path: Path, option: str) -> dict[str, Any]:
     """Return the JSON object in the file.
 
-    Raise ConfigError if it is none, or of another version.
+    Raise ConfigError if the file has no JSON object, or one of another version.
     """
     try:
         found = json.loads(path.read_text())
@@ -27,7 +27,7 @@ def read_json(path: Path, option: str) -> dict[str, Any]:
 def entries(found: dict[str, Any], key: str, option: str) -> list[dict[str, Any]]:
     """Return the list of objects under `key`.
 
-    Raise ConfigError if it is missing or no such list.
+    Raise ConfigError if the key is missing, or is not a list of objects.
     """
     listed = found.get(key)
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
@@ -38,7 +38,7 @@ def entries(found: dict[str, Any], key: str, option: str) -> list[dict[str, Any]
 
 
 def text_of(entry: dict[str, Any], key: str, option: str) -> str:
-    """Return the text under `key`; raise ConfigError if it is missing or no text."""
+    """Return the text under `key`; raise ConfigError if it is missing or not a text."""
     value = entry.get(key)
     if not isinstance(value, str):
         raise ConfigError(option, json.dumps(entry), f'needs a text "{key}"')

@@ -62,9 +62,9 @@ def leader_election(
 
 
 def _partitions(flags: Mapping[str, object]) -> list[TopicPartition] | None:
-    """Return the selected partitions, None for all.
+    """Return the partitions that the flags select, or None if they select all.
 
-    Raise UsageError unless one option selects them, or ConfigError if the file is not valid.
+    Raise UsageError unless exactly one option selects them, or ConfigError for an invalid file.
     """
     topic, partition, path = flags["topic"], flags["partition"], flags["path_to_json_file"]
     ways = [bool(flags["all_topic_partitions"]), topic is not None, path is not None]

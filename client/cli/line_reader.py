@@ -49,7 +49,7 @@ KEYS = (*(row.key for row in settings_of(ReaderConfig)), *SEPARATORS, NULL_MARKE
 
 
 class LineReader:
-    """Parses lines of text into records, by the properties of --reader-property."""
+    """Parses lines into records, as the properties of --reader-property say."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         for key, value in properties.items():

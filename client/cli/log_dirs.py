@@ -30,8 +30,9 @@ COMPLAINT = "Error while executing log dirs command"
 def log_dirs(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
     """Describe the directories of brokers: replicas, their sizes, and how far behind they are.
 
-    With --alter, move the replicas of a broker that are in a directory or of some topics to another
-    directory of it. Moves go on afterwards; --describe shows each as a replica that "isFuture".
+    With --alter, move replicas of one broker, selected by directory or topic, to another of its
+    directories. Moves continue after the command; --describe shows each as a replica that
+    "isFuture".
 
     \b
     minikafka log-dirs --bootstrap-server localhost:9092 --describe --topic-list t | tail -1

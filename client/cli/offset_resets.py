@@ -36,7 +36,7 @@ class Scenario(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The offsets of a partition before it is reset."""
+    """The offsets that bound the reset of one partition."""
 
     begin: int
     end: int
@@ -48,10 +48,10 @@ class Bounds:
 def new_offset(
     scenario: Scenario, amount: int, partition: TopicPartition, bounds: Bounds
 ) -> tuple[int, str | None]:
-    """Return a partition's new offset, and a warning if it is not the requested one, else None.
+    """Return a partition's new offset, and a warning (or None) if it is not the one requested.
 
-    `amount` is the offset for OFFSET, the difference for SHIFT. Raise ConfigError if SHIFT is used
-    without a committed offset.
+    `amount` is the offset for OFFSET, the difference for SHIFT. Raise ConfigError for SHIFT without
+    a committed offset.
     """
     if scenario is Scenario.EARLIEST:
         return bounds.begin, None
@@ -113,9 +113,9 @@ def duration_ms(text: str) -> int:
 
 
 def partitions_of(text: str) -> tuple[str, list[int] | None]:
-    """Parse `topic` or `topic:0,1`; the partitions are None if all are meant.
+    """Parse `topic` or `topic:0,1`; the partitions are None if the text has none, which means all.
 
-    Raise ConfigError if they are no numbers.
+    Raise ConfigError if the partitions are not numbers.
     """
     topic, colon, indexes = text.partition(":")
     if not colon:

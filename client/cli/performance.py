@@ -39,7 +39,7 @@ class Latencies:
         self.max_ms = max(self.max_ms, latency_ms)
 
     def rates(self, now_ms: float) -> tuple[float, float]:
-        """Return the records and the mebibytes per second."""
+        """Return the records and the mebibytes per second since the period began."""
         seconds = max(now_ms - self.started_ms, 1.0) / 1000.0
         return self.count / seconds, self.size_bytes / seconds / MEBIBYTE
 
@@ -50,9 +50,10 @@ class Latencies:
 
 @dataclass(slots=True)
 class ProducerStats:
-    """The latencies of all records, of the current window, and a bounded sample for percentiles.
+    """The latencies of all records and of the current window, and a sample for percentiles.
 
-    Record number i is sampled when i is a multiple of `step`, at most SAMPLES_MAX in all.
+    Record number i is sampled when i is a multiple of `step`, so that the sample has at most
+    SAMPLES_MAX records.
     """
 
     total: Latencies
@@ -63,7 +64,7 @@ class ProducerStats:
 
     @classmethod
     def begin(cls, expected_count: int, now_ms: float, label: str = "") -> "ProducerStats":
-        """Begin to count, with a sample that is large enough for `expected_count` records."""
+        """Begin to count; the sampling step is chosen for `expected_count` records."""
         step = 1 + expected_count // SAMPLES_MAX
         return cls(Latencies(now_ms), Latencies(now_ms), step, label)
 
@@ -85,7 +86,7 @@ class ProducerStats:
         )
 
     def summary(self, now_ms: float) -> str:
-        """Return Kafka's line of totals."""
+        """Return Kafka's line of totals with percentiles."""
         records, mebibytes = self.total.rates(now_ms)
         at = percentiles(self.samples, PERCENTILES)
         shown = ", ".join(
@@ -99,7 +100,7 @@ class ProducerStats:
 
 
 def percentiles(samples: Sequence[float], wanted: Sequence[float]) -> list[float]:
-    """Return the percentile of the samples for each share (0 to 1); 0 without samples."""
+    """Return the percentile of the samples for each share (0 to 1); 0 if there are no samples."""
     ordered = sorted(samples)
     if not ordered:
         return [0.0 for _ in wanted]
@@ -112,7 +113,7 @@ def _percent(share: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """The records and bytes read up to a moment."""
+    """The number of records and bytes read up to a moment."""
 
     at_ms: float
     size_bytes: int

@@ -37,7 +37,7 @@ Payload = Callable[[int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The records to send, their rate, and how often to report."""
+    """The options of the test: the records to send, their rate, the reporting interval."""
 
     topic: str
     count: int
@@ -208,7 +208,7 @@ class Measurement:
 
 
 class Commits:
-    """Begins and commits transactions of a given length, one after the other."""
+    """Begins and commits transactions, one after the other, each of about the same length."""
 
     def __init__(self, producer: "Producer[bytes, bytes]", length_ms: int | None) -> None:
         """Commit a transaction every `length_ms`; if it is None, use no transactions."""

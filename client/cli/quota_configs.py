@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from ..admin.admin import Admin
 
 PARTS: Final = {"users": USER, "clients": CLIENT_ID, "ips": IP}
-"""The part of an entity that each entity type names."""
+"""The part of a quota's entity that each entity type of the command names."""
 
 
 class Named:
-    """The user, the client, both, or the address that the flags name."""
+    """The entity that the flags name: a user, a client, both, or an address."""
 
     def __init__(self, named: Sequence[tuple[str, str | None]]) -> None:
-        """Raise UsageError if the entity types do not go together.
+        """Check the types and names; raise UsageError if the entity types do not go together.
 
         A name of None means all entities of the type, "" the default.
         """
@@ -53,7 +53,8 @@ class Named:
     def altering(self, change: Change) -> Callable[["Admin"], Coroutine[Any, Any, int]]:
         """Return the call that carries out the change.
 
-        Raise UsageError for keys that these entities do not have, and ConfigError for values.
+        Raise UsageError for keys that these entities do not have, and ConfigError for invalid
+        values.
         """
         keys = [*change.added, *change.deleted]
         with_passwords = [key for key in keys if key in BY_NAME]

@@ -80,20 +80,20 @@ class Request:
     throttle: int | None
     directory_throttle: int | None
     timeout_ms: int
-    """Milliseconds to wait for replicas that are to be moved to a directory and not there yet."""
+    """Milliseconds to wait until brokers have the new replicas that are to move to a directory."""
     is_additional: bool
     keeps_throttles: bool
     may_change_factor: bool
 
     def target(self) -> dict[TopicPartition, tuple[int, ...]]:
-        """Read the placement in the file of --execute."""
+        """Return the placement in the file of --execute, read and checked."""
         assert self.target_file is not None
         return r.from_json(read_json(self.target_file, r.OPTION))
 
     def paths(self) -> dict[TopicPartitionReplica, str]:
-        """Directories in the file of --execute, which holds a valid placement.
+        """The directories in the file of --execute, by replica.
 
-        Raise ConfigError if an entry of it is wrong.
+        Raise ConfigError if an entry is wrong.
         """
         assert self.target_file is not None
         return d.paths_in(read_json(self.target_file, r.OPTION), r.OPTION)
@@ -160,8 +160,8 @@ class Request:
 def reassign_partitions(bootstrap: str, command_config: Path | None, **flags: Any) -> None:
     """Move replicas of partitions between brokers, or between the directories of a broker.
 
-    Exit code 1 if the cluster refused. A directory is given in "log_dirs" of the file, one for each
-    replica, as the broker's log.dirs has it; "any" leaves the choice to the broker.
+    Exit code 1 if the cluster refused. In the file, "log_dirs" gives a directory for each replica,
+    written as in the broker's log.dirs; "any" leaves the choice to the broker.
 
     \b
     minikafka reassign-partitions --bootstrap-server localhost:9092 --generate \\
@@ -180,7 +180,7 @@ def reassign_partitions(bootstrap: str, command_config: Path | None, **flags: An
 
 
 def _request(flags: Mapping[str, Any]) -> Request:
-    """Read the flags; raise UsageError unless they name exactly one action with what it needs."""
+    """Read the flags; raise UsageError unless they name one action with the flags that it needs."""
     chosen = [action for action in ACTIONS if flags[f"action_{action}"]]
     if len(chosen) != 1:
         raise click.UsageError(
@@ -254,7 +254,7 @@ async def _racks(admin: "Admin", request: Request) -> dict[int, str | None]:
 
 
 async def _brokers(admin: "Admin", wanted: Iterable[int]) -> list[BrokerDescription]:
-    """Return the brokers of these ids; raise ReassignmentFailed if one is unknown."""
+    """Return the brokers with these ids; raise ReassignmentFailed if one is unknown."""
     cluster = await admin.describe_cluster(include_fenced=True)
     known = {broker.node_id: broker for broker in cluster.brokers}
     for node_id in wanted:
@@ -285,7 +285,7 @@ async def _placement_of(
 
 
 async def _paths_of(admin: "Admin", placement: r.Placement) -> dict[TopicPartitionReplica, str]:
-    """Return the directories of these replicas, as far as their brokers run and tell."""
+    """Return the directories of these replicas, as far as the brokers are up and report them."""
     alive = [broker.node_id for broker in (await admin.describe_cluster()).brokers]
     wanted = dict.fromkeys(broker for replicas in placement.values() for broker in replicas)
     brokers = [broker for broker in alive if broker in wanted]
@@ -348,7 +348,7 @@ async def _execute(admin: "Admin", request: Request) -> int:
 
 
 async def _ask_for(admin: "Admin", paths: d.Paths) -> list[TopicPartitionReplica]:
-    """Ask for the directories of replicas, and return those whose brokers do not have them yet.
+    """Ask brokers to move replicas to directories; return the replicas that they do not have yet.
 
     Raise ReassignmentFailed if a broker refuses a directory.
     """
@@ -373,7 +373,7 @@ def _is_awaited(error: ApiError | None) -> bool:
 
 
 async def _start_moves(admin: "Admin", paths: d.Paths, timeout_ms: int) -> None:
-    """Begin to move replicas to directories; wait for those that a reassignment makes.
+    """Begin to move replicas to directories; wait for replicas that have yet to be made.
 
     Raise ReassignmentFailed if that takes more than `timeout_ms`, or if a broker refuses.
     """
@@ -430,7 +430,7 @@ async def _verify(admin: "Admin", request: Request) -> int:
 
 
 async def _described(admin: "Admin", paths: d.Paths) -> d.Described:
-    """Describe the directories of the brokers that a plan names directories of."""
+    """Describe the directories of all brokers for which the plan names directories."""
     brokers = sorted(dict.fromkeys(one.broker_id for one in paths))
     return await admin.describe_log_dirs(brokers) if brokers else {}
 

@@ -2,9 +2,9 @@
 
     Placement    topic and partition -> brokers, preferred leader first
 
-A proposal leaves replicas where they are as far as the result is even, moves the others to the
-brokers with the fewest, puts a partition's replicas on different racks, and spreads the preferred
-leaders.
+A proposal leaves as many replicas where they are as an even result allows, and moves the rest to
+the brokers with the fewest. It puts a partition's replicas on different racks, and spreads the
+preferred leaders evenly.
 """
 
 import json
@@ -30,9 +30,9 @@ THROTTLE_RATES = ("leader.replication.throttled.rate", "follower.replication.thr
 
 
 def to_json(placement: Placement, paths: Paths | None = None) -> str:
-    """Return the placement as the JSON text that --execute takes.
+    """Return the placement as the JSON text that --execute reads.
 
-    It names the directories in `paths`, and leaves the choice of all others to the brokers.
+    The text names the directories in `paths`; the brokers choose all other directories.
     """
     known = paths or {}
     partitions = [
@@ -75,13 +75,13 @@ def _is_id(value: object) -> bool:
 
 @dataclass(slots=True)
 class _Room:
-    """The number of replicas that each broker has got already, and may get."""
+    """The number of replicas that each broker has so far, and the number it may get."""
 
     loads: dict[int, int]
     share: int
     """The number of replicas that every broker gets."""
     extra: int
-    """The number of brokers that get one replica more."""
+    """The number of brokers that get one replica more than `share`."""
     leads: dict[int, int] = field(default_factory=dict)
 
     def has(self, broker: int) -> bool:
@@ -94,7 +94,7 @@ class _Room:
 
 
 def propose(current: Placement, racks: Mapping[int, str | None]) -> Placement:
-    """Spread these partitions evenly over the brokers of `racks`, moving as little as that allows.
+    """Spread these partitions evenly over the brokers of `racks`, with as few moves as possible.
 
     Racks are ignored if every rack is None. Raise ConfigError if there are too few brokers.
     """
@@ -123,7 +123,7 @@ def _kept(replicas: Sequence[int], racks: Mapping[int, str | None], room: _Room)
 
 
 def _shares_rack(broker: int, others: Sequence[int], racks: Mapping[int, str | None]) -> bool:
-    """True if the broker's rack has a replica already while another rack has none."""
+    """True if the broker's rack already has one of the `others`, while another rack has none."""
     rack = racks[broker]
     if rack is None:
         return False
@@ -155,9 +155,9 @@ def _even_out(
     racks: Mapping[int, str | None],
     loads: dict[int, int],
 ) -> bool:
-    """Move one replica from a broker with too many to one with too few; False if none can move.
+    """Move one replica from a broker with too many to a broker with too few.
 
-    A replica that the proposal moves anyway is preferred.
+    A replica that the proposal moves anyway is preferred. Return False if none can move.
     """
     by_load = sorted(loads, key=lambda broker: (loads[broker], broker))
     for high in reversed(by_load):
@@ -181,7 +181,7 @@ def _even_out(
 
 
 def _led(replicas: list[int], room: _Room) -> tuple[int, ...]:
-    """Put the broker with the fewest preferred leaders first, on a tie the one that led."""
+    """Put the broker with the fewest preferred leaders first; on a tie, the former leader."""
     leader = min(replicas, key=lambda broker: (room.leads[broker], replicas.index(broker)))
     room.leads[leader] += 1
     return (leader, *(broker for broker in replicas if broker != leader))

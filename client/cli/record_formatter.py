@@ -1,7 +1,8 @@
 """Turns records into lines, as Kafka's message formatters do.
 
-A line has the requested ones of these columns, in this order: CreateTime:123, Partition:0,
-Offset:5, Delivery:NOT_PRESENT, Epoch:NOT_PRESENT, headers, key, value. The callers print it.
+A line has those of the following columns that were requested, in this order: CreateTime:123,
+Partition:0, Offset:5, Delivery:NOT_PRESENT, Epoch:NOT_PRESENT, headers, key, value. The callers
+print the line.
 """
 
 import struct
@@ -64,7 +65,7 @@ class FormatterConfig:
 
 
 SEPARATORS = {"key.separator": "\t", "line.separator": "\n", "headers.separator": ","}
-"""Defaults of separators, kept outside the table because that strips blanks."""
+"""Defaults of separators, kept outside the table because settings lose their blanks."""
 NULL_LITERAL = "null.literal"
 DESERIALIZER_KEYS = ("key.deserializer", "value.deserializer", "headers.deserializer")
 KEYS = (
@@ -84,7 +85,7 @@ class Formatter(Protocol):
 
 
 class DefaultFormatter:
-    """Kafka's DefaultMessageFormatter."""
+    """Kafka's DefaultMessageFormatter: it prints the requested columns."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         for key, value in properties.items():

@@ -1,6 +1,6 @@
 """Compares the replicas of partitions batch by batch: their offsets, checksums and ends.
 
-Pure: takes what was read of replicas, and returns sentences about what differs.
+Pure. It takes the data read from replicas, and returns sentences about the differences.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,11 +12,11 @@ from ...protocol.types import TopicPartition
 from ..admin.replica_types import ReplicaRead
 
 Reads = Mapping[int, ReplicaRead | ApiError]
-"""The read of each replica of a partition, by broker id."""
+"""The data read from each replica of a partition, or the error, by broker id."""
 
 
 class Lag(NamedTuple):
-    """How far a partition's verification is behind its high watermark."""
+    """A partition, and the number of offsets from its comparison to the high watermark."""
 
     records: int
     partition: TopicPartition
@@ -31,7 +31,7 @@ class Difference(NamedTuple):
 
 
 class Comparison:
-    """The offset up to which the replicas of each partition were compared."""
+    """Compares replicas; remembers the offset up to which each partition was compared."""
 
     def __init__(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Compare from these offsets on."""
@@ -40,7 +40,8 @@ class Comparison:
     def compare(self, partition: TopicPartition, reads: Reads) -> list[Difference]:
         """Compare the replicas up to the end of the shortest one; the next call continues there.
 
-        Replicas that could not be read have no data, so that the partition makes no progress.
+        A replica that could not be read counts as one without data, so that its partition makes no
+        progress.
         """
         where = f"{partition.topic}-{partition.partition}"
         found: list[Difference] = []

@@ -69,8 +69,8 @@ def replica_verification(
     """Check that all replicas of topics have the same batches, until Ctrl-C.
 
     Reads each replica from its own broker, compares checksums, and prints the largest lag in
-    intervals. The exit code is 1 if the offsets of two replicas differ. Replicas of a compacted
-    topic are compacted each at its own time, and may differ meanwhile.
+    intervals. The exit code is 1 if the offsets of two replicas differ. Each broker compacts its
+    replicas of a compacted topic at a time of its own, so these may differ for a while.
 
     \b
     minikafka replica-verification --broker-list localhost:9092 --topics-include 'orders|events' \\
@@ -105,7 +105,7 @@ def replica_verification(
 
 
 class _Verification:
-    """Reads replicas and prints what differs; says once why a broker's replicas cannot be read."""
+    """Reads and compares replicas, and prints differences; logs unreadable brokers once."""
 
     def __init__(
         self,

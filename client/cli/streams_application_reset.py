@@ -44,7 +44,7 @@ SCENARIOS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The place from which the input topics are read anew."""
+    """The position from which the input topics are to be read anew."""
 
     scenario: Scenario = Scenario.EARLIEST
     amount: int = 0
@@ -62,7 +62,7 @@ class Plan:
     input_topics: list[str]
     intermediate_topics: list[str]
     internal_topics: list[str]
-    """The internal topics to delete; empty for all."""
+    """The internal topics to delete; an empty list means all of them."""
     target: Target
     removes_members: bool
     is_dry: bool
@@ -172,7 +172,7 @@ def _target(application_id: str, flags: Mapping[str, object]) -> Target:
 
 
 async def _is_stopped(admin: "Admin", plan: Plan) -> bool:
-    """Return True if the group has no members; remove them if that is wanted."""
+    """Return True if the group has no members; with --force, first remove its members."""
     group_id = plan.application_id
     try:
         members = (await admin.describe_groups([group_id]))[group_id].members
@@ -308,7 +308,7 @@ def _check_file(
 
 
 def _foreign(plan: Plan, known: Sequence[str]) -> str | None:
-    """Return the first of --internal-topics that is none of the application's; None if all are."""
+    """Return the first of --internal-topics that does not belong to the application, or None."""
     return next(
         (
             name

@@ -1,4 +1,4 @@
-"""Colours and progress bars: only a terminal gets them, so that what is redirected stays plain."""
+"""Colours and progress bars, which only a terminal gets, so that redirected output stays plain."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ import click
 
 
 def shows_colours(stream: TextIO) -> bool:
-    """True for a terminal, unless the variable NO_COLOR is set (https://no-color.org)."""
+    """True if the stream is a terminal and NO_COLOR is not set (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR")
 
 

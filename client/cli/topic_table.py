@@ -21,7 +21,7 @@ DEFAULT_MIN_ISR = 1
 
 
 States = Mapping[int, ReplicaState | ApiError]
-"""The state of each replica of a partition by broker id, or the error instead."""
+"""The state of each replica of a partition, or the error in its place, by broker id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The partitions and topics of a description to print."""
+    """The flags that select partitions and topics of a description."""
 
     under_replicated: bool = False
     unavailable: bool = False
@@ -47,7 +47,7 @@ class Filter:
 
     @property
     def by_partition(self) -> bool:
-        """True if only partitions in a certain state are printed, without the lines of topics."""
+        """True if only partitions in a certain state are printed, and no lines of topics."""
         return self.under_replicated or self.unavailable or self.under_min_isr or self.at_min_isr
 
     def keeps(self, row: TopicRow, partition: PartitionDescription) -> bool:
@@ -140,7 +140,7 @@ def matching(names: Iterable[str], pattern: str | None) -> list[str]:
 
 
 def included(pattern: str, option: str) -> re.Pattern[str]:
-    """Compile a list of expressions into one; raise ConfigError if it is no regular expression."""
+    """Compile a list of expressions into one; raise ConfigError if the text is not valid."""
     text = pattern.strip().strip("\"'").replace(",", "|").replace(" ", "")
     try:
         return re.compile(text)

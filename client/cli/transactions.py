@@ -1,7 +1,7 @@
 """`minikafka transactions`: list and describe transactions, find and abort hanging ones (KIP-664).
 
-Owns flags, Kafka's tables and exit codes. A transaction hangs if a partition has had it open for
-longer than the longest timeout, and its coordinator does not know it.
+Owns flags, Kafka's tables and exit codes. A transaction hangs if it has been open on a partition
+for longer than the longest timeout, and its coordinator does not know it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -274,7 +274,7 @@ async def _partitions(
 async def _known(
     admin: "Admin", producer_ids: Iterable[int]
 ) -> Mapping[int, Sequence[TopicPartition]]:
-    """Return the partitions of these producers' transactions, as their coordinators know them."""
+    """Return the partitions in each producer's open transaction, as its coordinator knows it."""
     wanted = sorted(dict.fromkeys(producer_ids))
     if not wanted:
         return {}

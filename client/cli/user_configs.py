@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def scram_changes(name: str, added: Mapping[str, str], deleted: Sequence[str]) -> list[ScramChange]:
-    """Return the changes of one user's credentials, by mechanism; raise ConfigError if wrong."""
+    """Return the changes of one user's credentials; raise ConfigError if they are not valid."""
     return [
         *(parse_scram(name, mechanism, text) for mechanism, text in added.items()),
         *(ScramChange(name, mechanism) for mechanism in deleted),
@@ -25,9 +25,9 @@ def scram_changes(name: str, added: Mapping[str, str], deleted: Sequence[str]) -
 
 
 def parse_scram(name: str, mechanism: str, text: str) -> ScramChange:
-    """Parse `iterations=8192,password=...`, of which iterations may be missing.
+    """Parse `iterations=8192,password=...`, in which iterations may be missing.
 
-    Raise ConfigError, which never shows the password.
+    Raise ConfigError if the text is malformed; the error never shows the password.
     """
     given: dict[str, str] = {}
     head, comma, password = text.partition("password=")

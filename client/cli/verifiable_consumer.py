@@ -24,7 +24,7 @@ ASSIGNORS = {
     "StickyAssignor": "sticky",
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
-"""The names of Java's assignors, and of ours."""
+"""The assignors of this client, by the names of Java's classes."""
 POLL_MS = 1000
 POLL_RECORDS = 500
 
@@ -130,7 +130,7 @@ class Reader:
     """Reads up to a number of records, commits them, and prints an event for each step."""
 
     def __init__(self, limit: int | None, *, is_verbose: bool, commits: bool) -> None:
-        """Read `limit` records, or without end; commit after each poll if `commits`."""
+        """Read `limit` records, or without end if None; commit after each poll if `commits`."""
         self._left = limit
         self._is_verbose = is_verbose
         self._commits = commits

@@ -1,4 +1,4 @@
-"""`minikafka verifiable-producer`: write numbers, and print what became of each as JSON.
+"""`minikafka verifiable-producer`: write numbers, and print the outcome of each as JSON.
 
 Kafka's system tests compare these lines with those of `verifiable-consumer`.
 """
@@ -37,13 +37,13 @@ class Plan:
     repeating_keys: int | None
 
     def value(self, number: int) -> str:
-        """Return the value of record `number`."""
+        """Return the value of record number `number`, counted from 0."""
         return str(number) if self.value_prefix is None else f"{self.value_prefix}.{number}"
 
     def key(self, number: int) -> str | None:
-        """Return the key of record `number`, which repeats from 0 on.
+        """Return the key of record `number`: numbers that repeat from 0 on.
 
-        None without `repeating_keys`.
+        Return None without --repeating-keys.
         """
         return None if self.repeating_keys is None else str(number % self.repeating_keys)
 
@@ -92,7 +92,7 @@ class Tally:
     """Counts the records, and prints an event for each that is settled."""
 
     def __init__(self, plan: Plan) -> None:
-        """Begin to count at the present time."""
+        """Begin to count; the rate counts from now."""
         self._plan = plan
         self._started = time.monotonic()
         self._sent_count = self._acked_count = 0
@@ -104,7 +104,7 @@ class Tally:
     def on_delivery(
         self, number: int, error: Exception | None, metadata: "RecordMetadata | None"
     ) -> None:
-        """Print what became of record `number`."""
+        """Print the outcome of record `number`."""
         pair = {"key": self._plan.key(number), "value": self._plan.value(number)}
         if metadata is None:
             name = f"class {type(error).__module__}.{type(error).__qualname__}"
