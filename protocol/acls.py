@@ -1,7 +1,7 @@
-"""Access control entries (ACLs): what one says, its codes in Kafka's protocol, filters of them.
+"""Access control entries (ACLs): their fields, their codes in Kafka's protocol, and filters.
 
 An entry allows or denies a principal one operation, from one host, on the resources that a pattern
-covers. Nothing is decided here: that is for the authorizer in `security/`.
+covers. The authorizer in `security/` decides by them.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from typing import Final, TypeVar
 from .errors import ApiError, ErrorCode
 
 ANY: Final = 1
-"""The code in a filter that every value of the field matches."""
+"""The code that leaves a field of a filter open, so that every value matches."""
 WILDCARD: Final = "*"
-"""The name of a literal pattern that covers every resource, and the host that stands for any."""
+"""The name in a literal pattern that covers every resource, and the host that means any host."""
 WILDCARD_PRINCIPAL: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
-"""The only name of a resource of type CLUSTER."""
+"""The only name that a resource of type CLUSTER has."""
 
 
 class Operation(IntEnum):
@@ -51,7 +51,7 @@ class Resource(IntEnum):
 
 
 class Pattern(IntEnum):
-    """How a pattern's name is compared with a resource's; MATCH stands in filters only."""
+    """The ways to compare a pattern's name with a resource's name; MATCH occurs in filters only."""
 
     MATCH = 2
     LITERAL = 3
@@ -100,16 +100,16 @@ OPERATIONS: Final = {
     Resource.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     Resource.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""The operations that make sense on each type of resource, besides ALL (KIP-430)."""
+"""The operations that are meaningful on each type of resource, besides ALL (KIP-430)."""
 
 
 def bits(operations: Sequence[Operation]) -> int:
-    """Return the operations as a set of bits, one per code."""
+    """Return the operations as a bit set; the bit number of an operation is its code."""
     return sum(1 << operation for operation in operations)
 
 
 OPERATION_BITS: Final = {resource: bits(operations) for resource, operations in OPERATIONS.items()}
-"""The operations of each type of resource as a set of bits, one per code."""
+"""The operations of each type of resource as a bit set, as `bits` makes it."""
 
 
 def _named(codes: type[IntEnum], code: int) -> str:
@@ -119,7 +119,7 @@ def _named(codes: type[IntEnum], code: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """One access control entry, whose codes are those of the enumerations above."""
+    """One access control entry; its codes are those of the enumerations above."""
 
     resource_type: int
     resource_name: str
@@ -130,7 +130,7 @@ class Acl:
     permission: int
 
     def __str__(self) -> str:
-        """Return the entry as Kafka prints one."""
+        """Return the entry as Kafka prints it."""
         return (
             f"StandardAcl[resourceType={_named(Resource, self.resource_type)},"
             f" resourceName={self.resource_name},"
@@ -143,9 +143,9 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """Tells which entries are meant; None, or ANY for a code, leaves a field open.
+    """A condition on entries; None, or ANY for a code, leaves a field open.
 
-    With the pattern type MATCH the entries are meant that affect the resource of that name.
+    The pattern type MATCH selects the entries whose patterns cover the resource of that name.
     """
 
     resource_type: int
@@ -157,7 +157,7 @@ class AclFilter:
     permission: int
 
     def matches(self, acl: Acl) -> bool:
-        """True if the filter means this entry."""
+        """True if the entry meets the filter's condition."""
         return (
             self.resource_type in (ANY, acl.resource_type)
             and self.principal in (None, acl.principal)
@@ -195,7 +195,10 @@ E = TypeVar("E", bound=IntEnum)
 
 
 def checked(codes: type[E], code: int, what: str) -> E:
-    """Return the member of an enumeration; raise ApiError if there is none."""
+    """Return the member of an enumeration; raise ApiError (INVALID_REQUEST) for an unknown code.
+
+    `what` names the field in the error.
+    """
     try:
         return codes(code)
     except ValueError:
@@ -203,9 +206,9 @@ def checked(codes: type[E], code: int, what: str) -> E:
 
 
 def check_new(acl: Acl) -> None:
-    """Raise ApiError (INVALID_REQUEST) if nobody may create this entry.
+    """Raise ApiError (INVALID_REQUEST) if an entry like this cannot be created.
 
-    Any operation is accepted on any type of resource, as in Kafka, even if it makes no sense there.
+    Any operation is accepted on any type of resource, as in Kafka, even if it is meaningless there.
     """
     checked(Resource, acl.resource_type, "resource type")
     checked(Operation, acl.operation, "operation")

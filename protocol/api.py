@@ -1,4 +1,4 @@
-"""The APIs of the Kafka protocol by number, and which versions of them we speak.
+"""The APIs of the Kafka protocol by number, and the versions that ApiVersions shows of each.
 
 The version ranges come from the message declarations, so `messages/` must have been imported.
 """
@@ -9,11 +9,11 @@ from typing import Final
 from .schema import NEVER, REQUESTS, Versions, shape_of
 
 OWN_API_KEYS: Final = 30_000
-"""API keys from this number on are our own; clients that do not know them ignore them."""
+"""API keys from this number on are minikafka's own; clients that do not know them ignore them."""
 
 
 class ApiKey(IntEnum):
-    """Every API of Kafka 4.3, and our own from OWN_API_KEYS on. 4-7 are retired and not served."""
+    """Every API of Kafka 4.3, and our own from OWN_API_KEYS on. APIs 4 to 7 are not served."""
 
     PRODUCE = 0
     FETCH = 1
@@ -115,6 +115,9 @@ class ApiKey(IntEnum):
 
 
 def advertised_versions(api_key: int) -> Versions:
-    """Return the versions that ApiVersions shows, which may begin below those we serve."""
+    """Return the versions that ApiVersions shows of an API.
+
+    The range may begin below the versions that are served. It is empty for an undeclared API.
+    """
     declared = REQUESTS.get(api_key)
     return NEVER if declared is None else shape_of(declared).advertised

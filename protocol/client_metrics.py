@@ -1,7 +1,7 @@
 """The settings of a subscription to the metrics of clients (KIP-714).
 
-A subscription is a configured resource of type CLIENT_METRICS. The controller checks its settings
-before it writes them, and brokers match clients with them.
+A subscription is a configured resource of type CLIENT_METRICS. The controller checks the settings
+before it writes them, and brokers use them to select clients.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,8 +16,8 @@ from .patterns import compiled
 ALL_METRICS: Final = "*"
 """The text that stands for every metric, in a subscription and in the response to a client."""
 INTERVAL_MS: Final = 300_000
-"""Milliseconds between two pushes by default, and between two requests of a client that is asked
-for no metrics."""
+"""The default interval in ms between two pushes of a client. A client that is asked for no metrics
+repeats its request after the same interval."""
 SELECTORS: Final = (
     "client_instance_id",
     "client_id",
@@ -26,7 +26,7 @@ SELECTORS: Final = (
     "client_source_address",
     "client_source_port",
 )
-"""The names of the attributes of a client that `match` can compare."""
+"""The attributes of a client that `match` can compare with a pattern."""
 
 setting = partial(config.setting, dynamic=True)
 
@@ -55,7 +55,7 @@ class ClientMetricsConfig:
     )
 
     def check(self) -> None:
-        """Raise ConfigError if `match` names no selector of ours or no regular expression."""
+        """Raise ConfigError if `match` has an unknown selector or a malformed expression."""
         for _ in self.patterns():
             pass
 

@@ -1,7 +1,7 @@
 """Encodes and decodes messages, by functions compiled once per (message, version) on first use.
 
 It also writes and reads the headers and sizes of requests and responses. It does no I/O, and
-allocates nothing for a claimed length before checking that the bytes are there.
+allocates nothing for a claimed length before it has checked that so many bytes are there.
 
 Request:  size:int32 api_key:int16 api_version:int16 correlation_id:int32 client_id:nullable string
           [tags when the version is flexible] body
@@ -24,7 +24,7 @@ Encoder = Callable[[bytearray, list[Buffer], Any], bytearray]
 
 API_VERSIONS_KEY: Final = 18
 BAD_BYTES: Final = (struct.error, IndexError, ValueError)
-"""Exceptions that compiled decoders raise on bad bytes; ValueError includes bad UTF-8."""
+"""The exceptions that compiled decoders raise on malformed bytes; ValueError includes bad UTF-8."""
 
 _HEADER: Final = struct.Struct(">hhih")
 _RESPONSE_HEADER: Final = struct.Struct(">ii")
@@ -60,7 +60,7 @@ def is_flexible(cls: type, version: int) -> bool:
 
 
 def has_tagged_header(cls: type, version: int) -> bool:
-    """True if tagged fields end the message's header; `version` may be above ours."""
+    """True if the message's header ends with tagged fields in `version`, even one above ours."""
     tagged = _tagged_headers.get((cls, version))
     if tagged is None:
         shape = shape_of(cls)
@@ -73,7 +73,7 @@ def has_tagged_header(cls: type, version: int) -> bool:
 
 
 def decoder_of(cls: type, version: int) -> Decoder:
-    """Compile, or look up, `decode(view, position, end) -> (message, position)`.
+    """Return the function `decode(view, position, end) -> (message, position)`, compiled once.
 
     The function raises BAD_BYTES. A caller that does not catch them uses `decode` instead.
     """
@@ -85,9 +85,10 @@ def decoder_of(cls: type, version: int) -> Decoder:
 
 
 def encoder_of(cls: type, version: int) -> Encoder:
-    """Compile, or look up, `encode(buffer, parts, message) -> last buffer`.
+    """Return the function `encode(buffer, parts, message) -> last buffer`, compiled once.
 
-    The function appends to `buffer`. If it adds parts, it returns the buffer that follows them.
+    The function appends to `buffer`. If it adds large record bytes to `parts`, it returns the new
+    buffer that follows them.
     """
     encoder = _encoders.get((cls, version))
     if encoder is None:
@@ -102,7 +103,7 @@ def decode(cls: type[T], version: int, view: Buffer) -> T:
 
 
 def decode_at(cls: type[T], version: int, view: memoryview, pos: int) -> T:
-    """Decode a message that fills `view` from `pos` to its end. Raise what `decode` raises."""
+    """Decode a message from `pos` to the end of `view`; raise RemoteProtocolError as `decode`."""
     end = len(view)
     try:
         message, stop = decoder_of(cls, version)(view, pos, end)
@@ -155,9 +156,9 @@ def frame_response(message: object, version: int, correlation_id: int) -> list[B
 def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
     """Decode a request's header and return it with the position of the body.
 
-    The header's layout depends on API and version. If the API is unknown, the header is read up to
-    its client id, up to which all layouts agree. Raise RemoteProtocolError if the bytes are
-    malformed.
+    The header's layout depends on API and version. If the API is unknown, only the part up to the
+    client id is read, because this part is the same in all layouts. Raise RemoteProtocolError if
+    the bytes are malformed.
     """
     try:
         api_key, version, correlation_id, length = _HEADER.unpack_from(view, 0)
@@ -177,9 +178,9 @@ def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
 
 
 def decode_response_frame(cls: type[T], version: int, view: Buffer) -> tuple[int, T]:
-    """Decode a response without its size; return its correlation id and the message.
+    """Decode a response frame, given without its size; return its correlation id and message.
 
-    Raise RemoteProtocolError if it is malformed.
+    Raise RemoteProtocolError if the frame is malformed.
     """
     view = memoryview(view)
     try:

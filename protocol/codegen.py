@@ -1,9 +1,9 @@
 """Generates the source of the encode and decode functions for one (declared class, version).
 
-`codec` calls the compiled functions. A run of fixed-size fields becomes one `struct` call, one-byte
-lengths are read inline, and each nested struct has a function of its own. A compiled decoder raises
-struct.error, IndexError or ValueError on bad bytes. It checks every claimed length against the
-bytes left before it slices or loops.
+`codec` calls the compiled functions. Consecutive fixed-size fields become one `struct` call,
+one-byte lengths are read inline, and each nested struct has a function of its own. A compiled
+decoder raises struct.error, IndexError or ValueError on bad bytes. It checks every claimed length
+against the bytes left before it slices or loops.
 """
 
 import struct
@@ -14,7 +14,7 @@ from .primitives import continue_uvarint, encode_uvarint, read_uvarint
 from .schema import UNSET, Element, Field, Shape, shape_of
 
 INLINE_RECORDS_BYTES: Final = 1024
-"""Records up to this size are copied into the message, which costs less than one more part."""
+"""Record bytes up to this size are copied into the message; an extra part would cost more."""
 
 
 def short(what: str, claimed: int, left: int) -> ValueError:
@@ -33,7 +33,7 @@ def null(what: str) -> ValueError:
 
 
 class _Source:
-    """The lines of a function that is being generated, and the objects that they name."""
+    """The lines of a function that is being generated, and the objects to which they refer."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -51,7 +51,7 @@ class _Source:
         self._count = 0
 
     def name(self, value: object, prefix: str = "k") -> str:
-        """Give an object a name by which the generated lines can use it."""
+        """Return a new name by which the generated lines refer to an object."""
         self._count += 1
         name = f"{prefix}{self._count}"
         self.names[name] = value
@@ -114,7 +114,7 @@ def length_code(element: Element) -> str:
 
 
 def minimum_size(element: Element, version: int, flexible: bool) -> int:
-    """Return the fewest bytes that an item takes, by which an array's claimed count is checked."""
+    """Return the fewest bytes of an item, by which an array's claimed count is checked."""
     if code := fixed_code(element):
         return struct.calcsize(f">{code}")
     if element.struct is not None:
@@ -145,7 +145,7 @@ class _Decoding:
         self.flexible = flexible
         self._whole = whole
         self._left = [0]
-        """The number of items that may still come, shared by all functions of a request."""
+        """The number of items that a request may still have, shared by all of its functions."""
         self._done: dict[type, Any] = {}
 
     def of(self, shape: Shape) -> Any:
@@ -184,7 +184,7 @@ class _Decoding:
         return src.compile("buf, pos, end", f"decode {shape.cls.__name__} v{self.version}")
 
     def _fixed_run(self, src: _Source, run: list[Field], then: str = "") -> None:
-        """Generate one call that reads fixed-size fields, and then `n` of struct code `then`."""
+        """Generate one call that reads fixed-size fields, and then `n` if `then` has its code."""
         targets = [f"o.{f.name}" for f in run] + ["n"] * bool(then)
         if targets == ["n"] and then == "B":
             src.add("n = buf[pos]", "pos += 1")
@@ -218,7 +218,7 @@ class _Decoding:
             self._after_length(src, element, target, f)
 
     def _length(self, src: _Source, element: Element, run: list[Field]) -> None:
-        """Generate the reading of `run`, then of the length of `element` into `n`: -1 for null."""
+        """Generate the reading of `run`, then of the length of `element` into `n` (-1 for null)."""
         if not self.flexible:
             self._fixed_run(src, run, length_code(element))
             return
@@ -281,7 +281,7 @@ class _Decoding:
         src.add(f"{target} = {out}")
 
     def _tags(self, src: _Source, tagged: list[Field]) -> None:
-        """Generate the reading of tagged fields; `n` holds the first byte of their number."""
+        """Generate the reading of tagged fields; `n` has the first byte of their count already."""
         with src.block("if n:"):
             with src.block("if n > 127:"):
                 src.add("n, pos = continue_uvarint(buf, pos, n)")
@@ -351,8 +351,8 @@ class _Encoding:
     def _fixed_run(self, src: _Source, run: list[Field], then: str = "", n: str = "") -> None:
         """Generate one call that packs the fields of `run`, if there is anything to pack.
 
-        `then` is a struct code to append. `n` is the expression of its value, or empty if the code
-        takes none.
+        `then` is a struct code to append. `n` is the expression of the value for that code, or
+        empty if the code needs none.
         """
         values = [f"o.{f.name}" for f in run] + [n] * bool(n)
         if values:

@@ -1,7 +1,7 @@
 """Commit groups: which transactional ids belong to one group, and how a group may be named.
 
-Pure. A group's ids are `{group}/{partition}/{generation}.{attempt}`. All of them belong to the
-coordinator of the group's name, so that it can decide about them together. The generation makes the
+Pure. A group's ids are `{group}/{partition}/{generation}.{attempt}`. The coordinator of the group's
+name coordinates all of them, so that it can decide about them together. The generation makes the
 ids of two runs differ, so that one run does not fence the other; no code reads it from an id.
 """
 
@@ -17,12 +17,12 @@ NO_BATCH: Final = -1
 
 
 def is_group_name(name: str) -> bool:
-    """True if `name` follows NAME_RULE."""
+    """True if `name` is a valid name of a commit group; NAME_RULE says the rule in words."""
     return _NAME.fullmatch(name) is not None
 
 
 def member_id(group: str, partition: int, generation: int, attempt: int) -> str:
-    """Return the transactional id of one attempt at one partition of a run, the `generation`."""
+    """Return the transactional id of one attempt at one partition, in the run `generation`."""
     return f"{group}/{partition}/{generation}.{attempt}"
 
 
@@ -35,5 +35,5 @@ def group_of(transactional_id: str) -> str | None:
 
 
 def home_of(transactional_id: str) -> str:
-    """Return the name that chooses an id's coordinator: its group's name, or the id itself."""
+    """Return the name by which an id's coordinator is chosen: its group's name, or the id."""
     return group_of(transactional_id) or transactional_id

@@ -1,8 +1,8 @@
 """Compression of record batches: gzip, snappy, lz4 and zstd, through cramjam, within bounds.
 
-Decompressed output is written into a buffer that grows to at most the caller's limit, so that a
-decompression bomb costs no more. Compressed output is in formats that every Kafka client reads: raw
-snappy (not snappy's own stream format) and lz4 frames of independent blocks without checksums.
+Output is decompressed into a buffer that grows to at most the caller's limit, which bounds the cost
+of a decompression bomb. Compressed output is in formats that every Kafka client reads: raw snappy
+(not snappy's own stream format) and lz4 frames of independent blocks without checksums.
 """
 
 import struct
@@ -28,7 +28,7 @@ class Codec(IntEnum):
 
 
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
-"""The default limit; enough for a batch of 1 MB at the highest ratios seen on real data."""
+"""The default limit of decompressed bytes: enough for 1 MB at the highest ratios of real data."""
 
 # No codec can expand further than this; zstd has no useful limit of its own.
 _HIGHEST_RATIO: Final = {Codec.GZIP: 1_033, Codec.SNAPPY: 32, Codec.LZ4: 256, Codec.ZSTD: 1 << 30}
@@ -70,8 +70,8 @@ def compress(codec: Codec, data: Buffer) -> Buffer:
 def decompress(codec: Codec, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
     """Decompress the output of `compress` or of any Kafka client.
 
-    Raises RemoteProtocolError if the data is damaged, and ExpandsTooFar, a kind of it, if the
-    output is above `max_bytes`. Time and memory are bounded by `max_bytes`.
+    Raises RemoteProtocolError if the data is damaged, and its subclass ExpandsTooFar if the output
+    is larger than `max_bytes`. Time and memory are bounded by `max_bytes`.
     """
     if codec == Codec.NONE:
         return bytes(data)
@@ -106,8 +106,8 @@ def _lz4_frame(data: Buffer) -> bytes:
 def _grow_until_it_fits(codec: Codec, data: Buffer, max_bytes: int) -> bytes:
     """Decompress into a buffer of the likely size.
 
-    If the buffer is too small, begin again with one four times as large, up to the limit. Raise
-    ExpandsTooFar beyond the limit.
+    If the buffer is too small, begin again with a buffer four times as large, up to `max_bytes`.
+    Raise ExpandsTooFar if the output is larger.
     """
     limit = min(max_bytes, _HIGHEST_RATIO[codec] * len(data) + 64)
     size = min(limit, _likely_size(codec, data))
@@ -129,9 +129,9 @@ def _grow_until_it_fits(codec: Codec, data: Buffer, max_bytes: int) -> bytes:
 
 @cache
 def _message_when_full(codec: Codec) -> str:
-    """Return the library's error message for a full buffer.
+    """Return the error message by which the library reports that the output buffer is full.
 
-    Only the message distinguishes a full buffer from damaged data.
+    Nothing else distinguishes a full buffer from damaged data.
     """
     try:
         _WRITE_INTO[codec](bytes(compress(codec, b"two")), bytearray(1))
@@ -141,7 +141,7 @@ def _message_when_full(codec: Codec) -> str:
 
 
 def _likely_size(codec: Codec, data: Buffer) -> int:
-    """Guess the output's size: no less than the frame states, which may be false."""
+    """Guess the output's size, at least the size that the frame states, which may be false."""
     guess = 4 * len(data) + 1024
     if codec == Codec.GZIP and len(data) >= 18:
         return max(guess, int.from_bytes(data[-4:], "little"))
@@ -164,8 +164,8 @@ def _snappy(data: memoryview, max_bytes: int) -> bytes:
     """Decompress raw snappy, or the chunks of Java's xerial format.
 
     Xerial's format is a magic number, two versions, then (int32 size, raw snappy)*. Raise
-    RemoteProtocolError if the announced size is impossible, ExpandsTooFar if it is above
-    `max_bytes`.
+    RemoteProtocolError if the announced size is impossible, ExpandsTooFar if the output is larger
+    than `max_bytes`.
     """
     chunks = [data]
     if bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:

@@ -1,8 +1,8 @@
-"""Subscriptions and assignments of consumers, the bytes inside JoinGroup and SyncGroup.
+"""Subscriptions and assignments of consumers: the bytes inside JoinGroup and SyncGroup.
 
 If a group's protocol type is `consumer`, JoinGroup's `metadata` and SyncGroup's `assignment` are an
-int16 version, then one of these messages. A newer version is read as the newest known here, because
-Kafka promises that versions only append fields. Pure.
+int16 version, then one of the messages below. A newer version is read as the newest known here,
+because Kafka promises that versions only append fields. Pure.
 """
 
 import struct
@@ -33,11 +33,11 @@ class ConsumerProtocolSubscription:
 
     topics: list[String]
     user_data: Bytes | None = field(default=None)
-    """Bytes that only the assignor reads."""
+    """Bytes that only the assignor of the group reads."""
     owned_partitions: list[TopicPartitions] = field("1+", default=[])
-    """The partitions that the member owns while it joins (KIP-429)."""
+    """The partitions that the member owns at the time of joining (KIP-429)."""
     generation_id: Int32 = field("2+", default=NO_GENERATION)
-    """The generation in which the member owned `owned_partitions` (KIP-792)."""
+    """The generation in which the member got `owned_partitions` (KIP-792)."""
     rack_id: String | None = field("3+", default=None)
     """The member's rack (KIP-881)."""
 
@@ -76,16 +76,19 @@ def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = _NE
 
 
 def decode_assignment(encoded: bytes) -> ConsumerProtocolAssignment:
-    """Decode a member's assignment of SyncGroup; empty bytes stand for no partitions."""
+    """Decode a member's assignment of SyncGroup; empty bytes stand for no partitions.
+
+    Raise RemoteProtocolError if the assignment is malformed.
+    """
     if not encoded:
         return ConsumerProtocolAssignment(assigned_partitions=[])
     return _decode(ConsumerProtocolAssignment, encoded)
 
 
 def _decode(cls: type[T], encoded: bytes) -> T:
-    """Decode a message; further bytes belong to a newer version and are skipped.
+    """Decode a message; skip bytes after it, which belong to a newer version.
 
-    Raise RemoteProtocolError if it is malformed.
+    Raise RemoteProtocolError if the message is malformed.
     """
     if len(encoded) < _VERSION.size:
         raise RemoteProtocolError(f"{cls.__name__} of {len(encoded)} bytes")

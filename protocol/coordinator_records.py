@@ -1,7 +1,7 @@
 """Records of `__consumer_offsets` and `__transaction_state`, in Kafka's own format.
 
-A key is an int16, its kind, and then the key's fields. A value is an int16, its version, and then
-the value's fields; a record without value is a tombstone. Pure: broker/coordinator decides what the
+A key is an int16 for its kind, then the key's fields. A value is an int16 for its version, then the
+value's fields; a record without a value is a tombstone. Pure: broker/coordinator decides what the
 records mean. Source: Kafka's schemas GroupMetadataKey, OffsetCommitValue, TransactionLogValue and
 so on; KIP-915 (from the first flexible version on, versions only gain tagged fields).
 """
@@ -45,13 +45,13 @@ class OffsetCommitValue:
 
     offset: Int64
     leader_epoch: Int32 = field("3+", default=NO_EPOCH)
-    """The leader epoch of the last record read; -1 if it is not known."""
+    """The leader epoch of the last record read; -1 if unknown."""
     metadata: String = field(default="")
     commit_timestamp: Int64
-    """Wall clock, in milliseconds."""
+    """The wall-clock time of the commit, in ms since the epoch."""
     expire_timestamp: Int64 = field("1", default=NO_TIMESTAMP)
-    """Wall clock, in milliseconds, if the client asked for a retention time. It is -1 if the
-    broker's retention applies."""
+    """The expiry time in ms since the epoch, if the client asked for a retention time. It is -1 if
+    the broker's retention applies."""
 
 
 @data(versions="2", flexible="none")
@@ -86,13 +86,13 @@ class GroupMetadataValue:
     protocol: String | None
     leader: String | None
     current_state_timestamp: Int64 = field("2+", default=NO_TIMESTAMP)
-    """Wall clock, in milliseconds."""
+    """The wall-clock time of the newest change of state, in ms since the epoch."""
     members: list[MemberMetadata]
 
 
 @data(versions="0", flexible="none")
 class TransactionLogKey:
-    """A transactional id, whose state the value holds."""
+    """The transactional id that the value is about."""
 
     transactional_id: String
 
@@ -107,13 +107,13 @@ class TransactionPartitions:
 
 @data(versions="0-1", flexible="1+")
 class TransactionLogValue:
-    """The state of a transactional id. Version 0 carries none of the tagged fields."""
+    """The state of a transactional id. The tagged fields do not exist in version 0."""
 
     producer_id: Int64
     previous_producer_id: Int64 = field("1+", default=NO_PRODUCER_ID, tag=0)
-    """The producer id of the last transaction that ended."""
+    """The producer id of the newest transaction that has ended."""
     next_producer_id: Int64 = field("1+", default=NO_PRODUCER_ID, tag=1)
-    """The producer id that replaces `producer_id` because its epochs ran out; -1 if none does."""
+    """The producer id that replaces `producer_id` when its epochs are used up; -1 if none does."""
     producer_epoch: Int16
     transaction_timeout_ms: Int32
     transaction_status: Int8
@@ -138,13 +138,13 @@ class CommitGroupValue:
     """The last decision about a commit group, and the runs that may decide next."""
 
     generation: Int64
-    """The generation of the newest run."""
+    """The generation of the group's newest run."""
     batch_id: Int64
-    """The newest batch that was committed; -1 if none was."""
+    """The id of the newest committed batch; -1 if none was committed."""
     runs: list[String]
-    """The runs of the group, the newest last."""
+    """The ids of the group's runs, the newest last."""
     last_used_timestamp_ms: Int64
-    """Wall clock, in milliseconds."""
+    """The wall-clock time of the last use, in ms since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class UnknownRecord:
 
 
 Unread = RemoteProtocolError | UnknownRecord
-"""A record that a coordinator skips, because it is malformed or of an unknown kind or version."""
+"""The reason why a coordinator skips a record: malformed bytes, or an unknown kind or version."""
 Record = OffsetCommitRecord | GroupMetadataRecord | TransactionRecord | CommitGroupRecord
 GroupRecord = OffsetCommitRecord | GroupMetadataRecord | UnknownRecord
 TransactionStateRecord = TransactionRecord | CommitGroupRecord | UnknownRecord
@@ -216,11 +216,11 @@ _VALUE_VERSIONS: Final = {
     TransactionLogValue: 1,
     CommitGroupValue: 0,
 }
-"""The version in which each value is written by default, as in Kafka 4.3."""
+"""The version in which each value is written unless the caller names one, as in Kafka 4.3."""
 
 
 def encode_record(record: Record, *, version: int | None = None) -> tuple[bytes, bytes | None]:
-    """Encode a record as key and value. `version` is the value's; by default as in Kafka 4.3."""
+    """Encode a record as key and value; `version` is the value's, by default that of Kafka 4.3."""
     key, value = record.key, record.value
     key_bytes = _encode(key, _KEY_VERSIONS[type(key)])
     if value is None:

@@ -1,7 +1,8 @@
 """The error table of the Kafka protocol, and the exceptions for errors of the protocol.
 
-Each code has a sentence that says what happened, whether repeating the request can help, and
-whether the client's metadata is stale. No other code decides these two questions.
+For each code the table has a sentence on what happened, and says whether repeating the request can
+help and whether the client's metadata is stale. All other code takes these two answers from the
+table.
 """
 
 from enum import IntEnum, IntFlag
@@ -11,12 +12,12 @@ from ..runtime.errors import MinikafkaError
 
 
 class Cure(IntFlag):
-    """The steps by which a client may get over an error."""
+    """The steps by which a client may recover from an error."""
 
     NOTHING = 0
     RETRY = 1
     REFRESH = 2
-    """Fetch metadata first, because the partition, topic or leader may have changed."""
+    """Refresh the metadata first, because the partition, topic or leader may have changed."""
 
 
 RETRY = Cure.RETRY
@@ -24,14 +25,14 @@ STALE = Cure.RETRY | Cure.REFRESH
 
 
 class ErrorCode(IntEnum):
-    """Every code of the protocol up to Kafka 4.3; a code we do not know is UNKNOWN_SERVER_ERROR."""
+    """Every error code of Kafka 4.3; an unknown number becomes UNKNOWN_SERVER_ERROR."""
 
     retriable: bool
     stale_metadata: bool
     doc: str
 
     def __new__(cls, code: int, doc: str = "", cure: Cure = Cure.NOTHING) -> Self:
-        """Make one row of the table: the code on the wire, its sentence and the client's cure."""
+        """Make one row of the table: the code on the wire, its sentence and its cure."""
         member = int.__new__(cls, code)
         member._value_ = code
         member.doc = doc
@@ -181,7 +182,7 @@ class ErrorCode(IntEnum):
 
 
 MOST_DETAIL: Final = 2_000
-"""The most characters of an error's text; a string of the protocol has at most 32,767 bytes."""
+"""The most characters kept of an error's text; a protocol string has at most 32,767 bytes."""
 
 
 class ApiError(MinikafkaError):
@@ -208,7 +209,7 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """Malformed or forbidden bytes of the peer or of a log.
+    """Malformed or forbidden bytes, received from a peer or read from a log.
 
     Later bytes of the same connection cannot be trusted, so the connection must be closed.
     """

@@ -1,8 +1,8 @@
 """Cuts a connection's bytes into frames, and refuses a size out of bounds before allocating it.
 
 It serves `asyncio.BufferedProtocol`: the kernel writes into the reader's own buffer, and frames are
-views of that buffer. Memory grows with the bytes that have arrived, not with a claimed size: a full
-buffer at most doubles. The buffer of an idle connection is freed.
+views of that buffer. Memory grows with the bytes that have arrived, not with a claimed size: the
+buffer doubles only when it is full. The buffer of an idle connection is freed.
 """
 
 import struct
@@ -13,19 +13,19 @@ from .errors import LocalProtocolError, RemoteProtocolError
 
 SMALLEST_BUFFER: Final = 16 * 1024
 BATCHING_BUFFER: Final = 256 * 1024
-"""Bytes to which the buffer grows for many small frames; only a large frame makes it larger."""
+"""Bytes up to which many small frames enlarge the buffer; only a large frame enlarges it more."""
 EXACT_READ: Final = 64 * 1024
-"""If a frame still lacks this many bytes or more, the buffer is filled exactly to the frame's end,
-so that the next frame starts at the buffer's front."""
+"""If a frame lacks at least this many bytes, reads stop exactly at the frame's end, so that the
+next frame starts at the buffer's front."""
 READS_BEFORE_SHRINKING: Final = 256
 KEPT_FOR_REUSE: Final = 3
-"""The number of buffers given away by `keep` that may be used again."""
+"""The number of buffers handed out by `keep` that are remembered to be used again."""
 
 CONTROL_FRAME_BEGIN: Final = 0x93
-"""The first byte of every frame of the control protocol: a MessagePack list of three. No Kafka
-response begins with it, because its correlation id would be negative."""
+"""The first byte of every frame of the control protocol: a MessagePack array of three. No Kafka
+response begins with this byte, because its correlation id would be negative."""
 KAFKA_REQUEST_BEGIN: Final = 0x00
-"""The first byte of every Kafka request, which is the high byte of an API key below 256."""
+"""The first byte of every Kafka request: the high byte of an API key, and keys are below 256."""
 
 _SIZE: Final = struct.Struct(">i")
 _STRANGERS: Final = {
@@ -36,7 +36,7 @@ _STRANGERS: Final = {
     b"PO": "the peer speaks HTTP",
     b"PU": "the peer speaks HTTP",
 }
-"""The first bytes of TLS alerts and handshakes, and of HTTP requests and answers."""
+"""The first two bytes of TLS records and HTTP messages, with the text for each."""
 _NOTHING: Final = memoryview(bytearray())
 
 
@@ -64,10 +64,10 @@ class FrameReader:
         `on_resized` is called when `capacity` has changed.
         """
         self.max_frame = max_frame_bytes
-        """The most bytes of a frame; the owner may raise it once it knows more of the peer."""
+        """The most bytes of a frame; the owner may raise this once it knows the peer better."""
         self.is_filled = False
         """True if an incomplete frame fills the buffer, which the next `get_buffer` then enlarges.
-        It is reliable only after all whole frames were taken."""
+        The value is reliable only after all whole frames were taken."""
         self._on_resized = on_resized
         self._buffer = _NOTHING
         self._start = 0  # first byte not given out
@@ -86,7 +86,7 @@ class FrameReader:
         return self._end - self._start
 
     def get_buffer(self, sizehint: int = -1) -> memoryview:
-        """Return room for at least one byte. This ends the validity of earlier frames."""
+        """Return room for at least one byte; frames that were yielded before become invalid."""
         waiting = self._end - self._start
         if waiting == 0:
             if self._end == 0 and self._buffer:
@@ -101,7 +101,7 @@ class FrameReader:
         return self._buffer[self._end : self._end + room]
 
     def feed(self, count: int) -> Iterator[memoryview]:
-        """Take in `count` bytes just written into the buffer, and yield the whole frames."""
+        """Accept `count` bytes just written into the buffer, and yield the whole frames."""
         self._end += count
         return self.frames()
 
@@ -127,9 +127,9 @@ class FrameReader:
             yield self._buffer[start + 4 : stop]
 
     def release(self) -> None:
-        """Free the buffer if it holds no byte that was not yielded yet.
+        """Free the buffer unless it holds bytes of a frame that was not yielded yet.
 
-        This is called for connections that are idle or paused, and when memory is short.
+        The caller does this for connections that are idle or paused, and when memory is short.
         """
         if self._end == self._start:
             self._given.clear()
@@ -141,10 +141,10 @@ class FrameReader:
     def keep(self, frame: memoryview) -> memoryview:
         """Return the newest frame in a form that stays valid after the next `get_buffer`.
 
-        A small frame is copied. A large frame takes the whole buffer with it, and reading goes on
-        in another buffer, if possible in one that was given away earlier and is free again. So a
-        steady stream of large frames is neither copied nor allocated. Earlier frames are no longer
-        valid.
+        A small frame is copied. For a large frame the whole buffer is handed out, and reading
+        continues in another buffer, if possible in one that was handed out earlier and is free
+        again. So a steady stream of large frames is neither copied nor allocated. Earlier frames
+        become invalid.
         """
         if len(frame) < EXACT_READ or 2 * len(frame) < len(self._buffer):
             return memoryview(bytes(frame))
@@ -158,7 +158,7 @@ class FrameReader:
         return frame
 
     def _unheld(self, capacity: int) -> bytearray:
-        """Return a buffer of that size that was given away and is free again, or a new one."""
+        """Return a buffer of that size: one that was handed out and is free again, or a new one."""
         for index, given in enumerate(self._given):
             if len(given) == capacity:
                 try:
@@ -187,9 +187,9 @@ class FrameReader:
         return self._buffer
 
     def _make_room(self, waiting: int, missing: int) -> int:
-        """Move the incomplete frame to the front; into a larger buffer if this one was filled.
+        """Move the incomplete frame to the front, or to a larger buffer if this one was full.
 
-        Raise LocalProtocolError if whole frames were not taken before.
+        Return the room behind the frame. Raise LocalProtocolError if whole frames were not taken.
         """
         if missing <= 0 and self._start == 0:
             raise LocalProtocolError("whole frames were not taken before reading on")
@@ -209,13 +209,13 @@ class FrameReader:
         return len(target) - waiting
 
     def _frame_size(self) -> int:
-        """Return the size of the incomplete frame with its prefix; 4 until the prefix has come."""
+        """Return the size of the incomplete frame with its prefix; 4 until the prefix is whole."""
         if self._end - self._start < 4:
             return 4
         return int(_SIZE.unpack_from(self._buffer, self._start)[0]) + 4
 
 
 def _stranger(size: int) -> str:
-    """Name the protocol whose first bytes were read as a size, for a message; "" if unknown."""
+    """Name the protocol whose first bytes were read as a size, for an error; "" if unknown."""
     who = _STRANGERS.get(_SIZE.pack(size)[:2])
     return "" if who is None else f": {who}"

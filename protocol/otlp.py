@@ -59,7 +59,7 @@ class Sample(NamedTuple):
     is_counter: bool
     """True if the value is a sum that only grows."""
     is_delta: bool
-    """True if the value has only what was added since the last push."""
+    """True if the value is only the increase since the last push."""
 
 
 class Pushed(NamedTuple):
@@ -89,7 +89,7 @@ def read_metrics(data: Buffer, *, samples_max: int, fields_max: int) -> Pushed:
 
 
 class _BeyondBound(Exception):
-    """A bound was reached, so reading ends."""
+    """Raised when a bound is reached, so that reading ends."""
 
 
 class _Reader:
@@ -159,7 +159,7 @@ class _Reader:
             self.samples.append(Sample(name, attributes, value, is_counter, is_delta))
 
     def _attributes(self, parts: list[memoryview]) -> dict[str, str] | None:
-        """Return attributes by key; None if they are too many or one is too long."""
+        """Return the attributes by key, or None if they are too many or one is too long."""
         found: dict[str, str] = {}
         for part in parts:
             key, value = self._attribute(part)
@@ -170,7 +170,7 @@ class _Reader:
         return found
 
     def _attribute(self, view: memoryview) -> tuple[str | None, str | None]:
-        """Return key and value: an empty text for a list or a map, None for a text too long."""
+        """Return key and value; a text too long is None, a list or map as value is empty."""
         key: str | None = ""
         value: str | None = ""
         for tag, part in self._fields(view):
@@ -219,7 +219,7 @@ class _Reader:
 
 
 def _text(view: memoryview) -> str | None:
-    """Decode a text; None if it is too long."""
+    """Decode a text; return None if it has more than TEXT_MAX bytes."""
     return str(view, "utf-8") if len(view) <= TEXT_MAX else None
 
 

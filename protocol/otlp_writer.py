@@ -16,7 +16,7 @@ _DELTA, _CUMULATIVE = 1, 2
 def metrics_data(resource: Mapping[str, str], scope: tuple[str, str], metrics: bytes) -> bytes:
     """Write MetricsData of one resource and one scope; `scope` is the library's name and version.
 
-    `metrics` is what calls of `metric` returned, joined.
+    `metrics` has the joined results of calls of `metric`.
     """
     described = _part(1, _part(1, scope[0].encode()) + _part(2, scope[1].encode()))
     return _part(1, _part(1, _attributes(1, resource.items())) + _part(2, described + metrics))
@@ -25,7 +25,7 @@ def metrics_data(resource: Mapping[str, str], scope: tuple[str, str], metrics: b
 def metric(name: str, unit: str, point: bytes, *, is_total: bool, is_delta: bool) -> bytes:
     """Write a metric of one `point`: a monotonic sum if `is_total`, else a gauge.
 
-    With `is_delta` a sum is the increase since the start time of its point.
+    With `is_delta`, the sum's value is the increase since the start time of the point.
     """
     named = _part(1, name.encode()) + _part(3, unit.encode())
     if not is_total:
@@ -37,7 +37,7 @@ def metric(name: str, unit: str, point: bytes, *, is_total: bool, is_delta: bool
 def number_point(
     value: float, start_ns: int, now_ns: int, attributes: Iterable[tuple[str, str]] = ()
 ) -> bytes:
-    """Write a value; the times are in ns since the epoch."""
+    """Write a point: a value with its start time and its time, both in ns since the epoch."""
     times = _FIXED.pack(2 << 3 | _FIXED64, start_ns) + _FIXED.pack(3 << 3 | _FIXED64, now_ns)
     return times + _DOUBLE.pack(4 << 3 | _FIXED64, value) + _attributes(7, attributes)
 

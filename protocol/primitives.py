@@ -54,13 +54,13 @@ def continue_uvarint(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode a signed (zigzag) varint of up to 64 bits."""
+    """Encode a signed (zigzag) varint; a value of 64 bits takes 1 to 10 bytes."""
     zigzag = value << 1 if value >= 0 else (-value << 1) - 1
     return encode_uvarint(zigzag)
 
 
 def read_varint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """Read a signed (zigzag) varint of up to 64 bits at `pos`; return it and the next position.
+    """Read a signed (zigzag) varint of up to 64 bits at `pos`; return value and next position.
 
     Raise ValueError if it is longer than 10 bytes.
     """

@@ -54,10 +54,10 @@ Float64 = Annotated[float, Wire("float64", "d")]
 Uuid = Annotated[bytes, Wire("uuid", "16s")]
 String = Annotated[str, Wire("string")]
 Bytes = Annotated[bytes, Wire("bytes")]
-"""Bytes that are copied out of the frame when decoded."""
+"""Bytes that the decoder copies out of the frame."""
 Records = Annotated[Buffer, Wire("records")]
-"""Bytes decoded into a view of the frame. If large, they are encoded as a part of their own,
-without a copy."""
+"""Bytes that the decoder leaves in the frame, as a view. The encoder makes large ones a part of
+their own, without a copy."""
 
 
 class Versions(NamedTuple):
@@ -165,7 +165,7 @@ def request(
 ) -> Callable[[type[T]], type[T]]:
     """Declare the request of an API.
 
-    `versions` are those that can be decoded; `advertise`, if given, is the range that ApiVersions
+    `versions` can be encoded and decoded; `advertise`, if given, is the range that ApiVersions
     shows instead. A request with more than `most_items` in all its arrays together is refused,
     because each item keeps the event loop busy for some microseconds.
     """
@@ -200,13 +200,13 @@ def response(api_key: int) -> Callable[[type[T]], type[T]]:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def nested(cls: type[T]) -> type[T]:
-    """Declare a struct inside messages; the message decides versions and flexibility."""
+    """Declare a struct inside messages, which has the versions and flexibility of its message."""
     return _declare(cls, ALWAYS, NEVER)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def data(*, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
-    """Declare a message that is no request: a record's key or value, or bytes inside a field."""
+    """Declare a message that is no request: a record's key or value, or part of a field."""
 
     def declare(cls: type[T]) -> type[T]:
         return _declare(cls, Versions.parse(versions), Versions.parse(flexible))

@@ -1,10 +1,10 @@
-"""A SCRAM credential: a server's knowledge of one user's password, as the metadata log keeps it."""
+"""A SCRAM credential: the data with which a server checks one user's password."""
 
 from typing import NamedTuple
 
 
 class ScramCredential(NamedTuple):
-    """A server's knowledge of one user's password."""
+    """The data with which a server checks one user's password, as the metadata log keeps it."""
 
     salt: bytes
     stored_key: bytes

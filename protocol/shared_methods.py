@@ -1,7 +1,8 @@
-"""Equality and repr for the many declared classes, shared instead of compiled for each of them.
+"""Equality, hash and repr of declared classes, shared instead of compiled for each class.
 
-`dataclass` compiles both anew for every class, which is most of the time that importing the
-messages takes (about 130 classes). Classes with these methods ask `dataclass` for neither.
+`dataclass` compiles these methods anew for every class, which would take most of the time of
+importing the messages (about 130 classes). Classes with the shared methods ask `dataclass` for
+none.
 """
 
 from typing import Any, Final, TypeVar
@@ -11,7 +12,7 @@ HIDDEN: Final = frozenset(
     {"auth_bytes", "hmac", "salt", "salted_password", "server_key", "stored_key", "secret"}
     | {"body", "datagram_key"}
 )
-"""Fields whose values are secrets or may hold some: `repr` shows three stars for them."""
+"""Fields whose values are or may hold secrets: `repr` shows three asterisks in their place."""
 
 
 def with_shared_methods(cls: type[T], *, is_hashable: bool) -> type[T]:

@@ -1,4 +1,4 @@
-"""A delegation token, as the metadata log keeps it: whose it is and until when, without its secret.
+"""A delegation token as the metadata log keeps it: owner, renewers and times, but no secret.
 
 Times are in milliseconds since the epoch. Principals are texts such as `User:alice`.
 """
@@ -10,23 +10,23 @@ class DelegationToken(NamedTuple):
     """A token with which processes log in as its owner for a while (KIP-48)."""
 
     owner: str
-    """The principal as whom the token logs in."""
+    """The principal that a client has when it logs in by the token."""
     requester: str
     """The principal that asked for the token."""
     renewers: tuple[str, ...]
-    """The principals that may renew the token beside its owner."""
+    """The principals besides the owner that may renew the token."""
     issued_ms: int
     expires_ms: int
     """The time from which on nobody can log in by the token."""
     latest_ms: int
-    """The time beyond which the token cannot be renewed."""
+    """The time beyond which no renewal extends the token."""
 
     def has_expired(self, now_ms: int) -> bool:
         """True if nobody can log in by the token any more."""
         return now_ms >= min(self.expires_ms, self.latest_ms)
 
     def may_renew(self, principal: str) -> bool:
-        """True if the principal may renew the token and let it expire."""
+        """True if the principal may renew the token or make it expire."""
         return principal == self.owner or principal in self.renewers
 
     @property

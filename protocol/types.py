@@ -1,6 +1,6 @@
 """The types and constants that all packages share: ids, offsets, epochs, partitions.
 
-They are type hints and small values; only `uuid_to_text` and `uuid_from_text` compute anything.
+They are type hints and small values, and two functions that convert ids.
 """
 
 import base64
@@ -8,7 +8,7 @@ import binascii
 from typing import Final, NamedTuple, NewType
 
 Offset = NewType("Offset", int)
-"""Position of a record in a partition's log; the first record has offset 0."""
+"""The position of a record in a partition's log; the first record of a log has offset 0."""
 
 LeaderEpoch = NewType("LeaderEpoch", int)
 """A number that grows with each election of a partition's leader; -1 means unknown."""
@@ -18,10 +18,10 @@ PartitionEpoch = NewType("PartitionEpoch", int)
 
 BrokerId = NewType("BrokerId", int)
 BrokerEpoch = NewType("BrokerEpoch", int)
-"""Offset of the registration record of one start of a broker."""
+"""The offset of a broker's registration record, which is new at each start of the broker."""
 
 TopicId = NewType("TopicId", bytes)
-"""A topic's id, 16 bytes fixed at its creation; a topic created anew under its name has another."""
+"""A topic's id, 16 bytes made at its creation; a topic created later under its name has another."""
 
 ProducerId = NewType("ProducerId", int)
 
@@ -36,7 +36,7 @@ NO_TIMESTAMP: Final = -1
 ZERO_UUID: Final = bytes(16)
 
 INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-"""Topics of coordinators, under Kafka's names; no client may write to them or delete from them."""
+"""The topics of coordinators; clients may not produce to them or delete their records."""
 
 
 class TopicPartition(NamedTuple):
@@ -54,7 +54,7 @@ class TopicIdPartition(NamedTuple):
 
 
 class OffsetAndEpoch(NamedTuple):
-    """A point in a log, which is the same in all replicas of the partition."""
+    """An offset and the leader epoch there: a point in a log, the same in all replicas."""
 
     offset: int
     epoch: int

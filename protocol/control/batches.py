@@ -1,7 +1,7 @@
 """Metadata records in RecordBatches, and their replay into an image.
 
-One batch holds the records of one decision, so that all of them are applied or none. A snapshot is
-a run of such batches too; `snapshot_batches` writes it, with offsets of its own from 0.
+One batch holds the records of one decision, so that all of them are applied or none. A snapshot
+consists of such batches too, with its own offsets from 0; `snapshot_batches` writes it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ SNAPSHOT_BATCH_RECORDS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class MetadataBatch:
-    """One decision's records, the first at `base_offset`, written in `epoch`."""
+    """The records of one decision, written in `epoch`; the first of them is at `base_offset`."""
 
     base_offset: int
     epoch: int
@@ -66,12 +66,10 @@ def decode_batches(data: Buffer) -> Iterator[MetadataBatch]:
 
 
 def apply_batch(image: MetadataImage, batch: MetadataBatch, delta: Delta | None = None) -> Delta:
-    """Apply one batch to the image, and return what it changed.
+    """Apply one batch to the image, and return a Delta with the changes.
 
-    The changes are added to `delta`, which is then returned, or to a new one if none is given.
-
-    Raise RemoteProtocolError if the batch is not the next one of the log, or if one of its records
-    does not fit the image.
+    The changes are added to `delta` if one is given, else to a new Delta. Raise RemoteProtocolError
+    if the batch is not the next one of the log, or if one of its records does not fit the image.
     """
     delta = delta if delta is not None else Delta()
     if batch.base_offset != image.offset + 1:
@@ -84,7 +82,7 @@ def apply_batch(image: MetadataImage, batch: MetadataBatch, delta: Delta | None 
 
 
 def replay(image: MetadataImage, data: Buffer) -> Delta:
-    """Apply all batches in `data` to the image and return what they changed."""
+    """Apply all batches in `data` to the image, and return a Delta with the changes."""
     delta = Delta()
     for batch in decode_batches(data):
         apply_batch(image, batch, delta)
@@ -92,9 +90,10 @@ def replay(image: MetadataImage, data: Buffer) -> Delta:
 
 
 def snapshot_batches(image: MetadataImage, timestamp_ms: int) -> Iterator[bytearray]:
-    """Write the image as batches.
+    """Yield the image as batches of a snapshot.
 
-    The image must not change before the last batch is taken: the caller passes a copy if needed.
+    The image must not change before the last batch is yielded, so the caller passes a copy if
+    needed.
     """
     records = image.to_records()
     offset = 0

@@ -1,6 +1,6 @@
 """Frames of the control protocol: size (4 bytes, big-endian), then [kind, correlation, fields].
 
-On a sealed connection a tag of 16 bytes follows, which the size includes.
+On a sealed connection an authentication tag of 16 bytes follows; the size counts it.
 
 An answer repeats the correlation id of its request. This module encodes and decodes whole frames;
 `framing.FrameReader` cuts a stream into frames.
@@ -18,13 +18,13 @@ from .messages import KINDS, kind_of
 from .packing import ITEM_COUNT_MAX, dumps, from_plain, loads, to_plain
 
 FRAME_BYTES_MAX: Final = 64 << 20
-"""The largest frame accepted, in bytes; far above any request that a broker makes."""
+"""The largest frame accepted, in bytes; no request of a broker comes near it."""
 
 _SIZE = struct.Struct(">i")
 
 
 class KafkaRequest(RemoteProtocolError):
-    """The peer sent a Kafka request, as if this controller were a broker."""
+    """The peer sent a Kafka request: it takes this controller for a broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,10 @@ def with_size(body: bytes) -> bytes:
 def decode_frame(body: Buffer, items_max: int = ITEM_COUNT_MAX) -> Frame:
     """Decode a frame, given without its size; raise RemoteProtocolError if it is malformed.
 
-    No array in it may have more than `items_max` items. The decoder reserves memory for as many as
-    each array claims, and arrays nest a thousand deep, so the bound is low for a stranger's frame.
-    Raise KafkaRequest if the bytes begin like a Kafka client's request.
+    No array in the frame may have more than `items_max` items. The decoder reserves memory for the
+    number of items that each array claims, and arrays may nest a thousand deep. The bound is
+    therefore low for frames of peers that have not proved who they are. Raise KafkaRequest if the
+    bytes begin like a Kafka client's request.
     """
     if len(body) and body[0] == KAFKA_REQUEST_BEGIN:
         raise KafkaRequest("a Kafka request to a controller: clients need a broker's address")

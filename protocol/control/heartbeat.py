@@ -1,10 +1,10 @@
-"""The heartbeat datagram, which shows that one start of a broker was alive a moment ago.
+"""The heartbeat datagram, by which an incarnation of a broker shows that it is alive.
 
-It is sent to the UDP port with the number of the controller's TCP listener. It only refreshes
-liveness; every change of state goes over TCP.
+It is sent to the UDP port with the same number as the controller's TCP listener. It only refreshes
+liveness; every change of state is requested over TCP.
 
     plain   ["mk-heartbeat", fields]
-    sealed  ["mk-sealed", the bytes of a plain one, their tag]
+    sealed  ["mk-sealed", the bytes of a plain datagram, their tag]
 """
 
 from collections.abc import Callable
@@ -23,9 +23,9 @@ _SEALED_MARK: Final = "mk-sealed"
 
 @packed
 class Heartbeat:
-    """One sign of life.
+    """One report that an incarnation of a broker is alive.
 
-    The sequence grows with each datagram of one incarnation, so that one arriving late is ignored.
+    The sequence number grows with each datagram of one incarnation, so that a late one is ignored.
     """
 
     cluster_id: str
@@ -36,23 +36,23 @@ class Heartbeat:
 
 
 class Datagram(NamedTuple):
-    """One datagram as it was read, before anybody has looked at its tag."""
+    """One datagram as it was read; its tag is not checked yet."""
 
     heartbeat: Heartbeat
     content: bytes
-    """The bytes that the tag is for."""
+    """The bytes that the tag authenticates."""
     tag: bytes
     """The tag; empty if the datagram is not sealed."""
 
 
 def encode_heartbeat(heartbeat: Heartbeat, tag_of: Callable[[bytes], bytes] | None = None) -> bytes:
-    """Encode one datagram, sealed if `tag_of` is given, which returns the tag for its bytes."""
+    """Encode one datagram; if `tag_of` is given, seal it with the tag that `tag_of` returns."""
     content = dumps([_MARK, to_plain(heartbeat)])
     return content if tag_of is None else dumps([_SEALED_MARK, content, tag_of(content)])
 
 
 def decode_heartbeat(datagram: Buffer) -> Datagram:
-    """Read one datagram, and check no tag; raise RemoteProtocolError when it is no heartbeat."""
+    """Read one datagram without checking its tag; raise RemoteProtocolError for other bytes."""
     if len(datagram) > DATAGRAM_BYTES_MAX:
         raise RemoteProtocolError(f"a datagram of {len(datagram)} bytes is not a heartbeat")
     plain = loads(datagram)

@@ -1,7 +1,8 @@
 """The cluster's metadata in memory, made from its records by controllers and brokers alike.
 
-`MetadataImage.apply` is the only place that gives a metadata record its meaning. The states inside
-are immutable: a change replaces them, so that `copy` need not copy them. Nothing is decided here.
+`MetadataImage.apply` is the only place that gives a metadata record its meaning. The objects in the
+image are immutable: a change replaces them, so that `copy` need not copy them. The image decides
+nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +25,7 @@ ConfigResource = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """One start of a broker: its registration, and whether the controller has fenced it."""
+    """One incarnation of a broker: its registration, and whether the controller has fenced it."""
 
     broker_id: int
     broker_epoch: int
@@ -43,7 +44,7 @@ class BrokerRegistration:
         return not self.fenced and not self.in_controlled_shutdown
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """Return the address of the listener of that name; None if the broker has none."""
+        """Return the address of the listener with this name; None if the broker has none."""
         return next((each for each in self.endpoints if each.name == listener), None)
 
 
@@ -62,27 +63,25 @@ class PartitionState:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     directories: tuple[bytes, ...] = ()
-    """The directories of the last good copy, if the copy's broker came back without them; else
-    empty.
-    """
+    """The lost directories of the last good replica, if its broker came back without them."""
     unclean_epoch: int = -1
-    """The newest leader epoch that began with an unclean election, -1 for none. A replica whose log
-    ends before that epoch may lose committed records; no other replica may."""
+    """The newest leader epoch that began with an unclean election, or -1 for none. Only a replica
+    whose log ends in an earlier epoch may truncate committed records."""
     electing: bool = False
-    """True if the partition has no leader and asks its live replicas for their log ends; the
-    longest will lead."""
+    """True if the partition has no leader, and its live replicas are asked for their log ends to
+    elect the one with the longest log."""
     offline: tuple[int, ...] = ()
-    """Replicas whose directory failed; they cannot lead until their broker restarts."""
+    """The replicas whose log directory failed; they cannot lead until their broker restarts."""
     unknown: r.Unknown | None = None
 
     def effective_min_isr(self, min_isr: int) -> int:
-        """Return min.insync.replicas, but at most the number of replicas not being added."""
+        """Return `min_isr`, but at most the number of replicas that are not just being added."""
         return min(min_isr, len(self.replicas) - len(self.adding))
 
 
 _BROKER_FIELDS: Final = tuple(each.name for each in fields(BrokerRegistration))
 _PARTITION_FIELDS: Final = tuple(each.name for each in fields(PartitionState))
-"""The fields that PartitionState and PartitionRecord have in common by name."""
+"""The names of the fields that PartitionState and PartitionRecord have in common."""
 _ACL_FIELDS: Final = tuple(each.name for each in fields(Acl))
 _TOKEN_FIELDS: Final = DelegationToken._fields
 _CHANGEABLE: Final = tuple(
@@ -104,25 +103,28 @@ class Topic:
 
 @dataclass(slots=True)
 class Delta:
-    """Everything that a run of records changed; dictionaries are in the order of first change.
+    """Everything that some consecutive records changed, in dictionaries ordered by first change.
 
-    A topic that the run creates and then deletes is in `deleted_topics` only.
+    A topic that these records create and then delete is in `deleted_topics` only.
     """
 
     new_topics: dict[bytes, None] = field(default_factory=dict)
     deleted_topics: dict[bytes, Topic] = field(default_factory=dict)
-    """The topics as they were just before their deletion."""
+    """The topics as they were before their deletion."""
     changed_partitions: dict[TopicIdPartition, None] = field(default_factory=dict)
     changed_brokers: dict[int, None] = field(default_factory=dict)
     changed_configs: dict[ConfigResource, None] = field(default_factory=dict)
     new_acls: dict[bytes, Acl] = field(default_factory=dict)
     deleted_acls: dict[bytes, Acl] = field(default_factory=dict)
-    """The entries as they were. One that the run creates and then deletes is in neither."""
+    """The entries as they were before their deletion.
+
+    An entry that these records create and then delete is in neither dictionary.
+    """
     changed_quotas: dict[QuotaEntity, None] = field(default_factory=dict)
     features_changed: bool = False
     is_snapshot: bool = False
-    """True if the image was loaded anew. Anything may have changed or gone then, even if it is not
-    named here."""
+    """True if the image was loaded from a snapshot. Then anything may have changed or gone, even if
+    it is not named here."""
 
     @property
     def touches_broker_settings(self) -> bool:
@@ -151,12 +153,12 @@ class Delta:
 
 @dataclass(slots=True)
 class MetadataImage:
-    """The cluster's metadata after the records of the log up to and including `offset`."""
+    """The cluster's metadata after all records of the log up to and including `offset`."""
 
     cluster_id: str | None = None
     offset: int = -1
     epoch: int = -1
-    """Controller epoch of the record at `offset`."""
+    """The controller epoch of the record at `offset`."""
     controller_id: int = -1
     brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
     topics: dict[bytes, Topic] = field(default_factory=dict)
@@ -168,16 +170,16 @@ class MetadataImage:
     scram: dict[tuple[int, str], ScramCredential] = field(default_factory=dict)
     """The SCRAM credentials by mechanism (1 for SHA-256, 2 for SHA-512) and user."""
     scram_secret: bytes = field(default=b"", repr=False)
-    """The secret of which salts for unknown users are made; empty before the first credential."""
+    """The secret that salts for unknown users derive from; empty before the first credential."""
     quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
     """The client quotas of each entity that has any, by key; a change replaces the inner dict."""
     tokens: dict[str, DelegationToken] = field(default_factory=dict)
-    """The delegation tokens by their ids, expired ones too until they are removed."""
+    """The delegation tokens by their ids; expired ones are included until they are removed."""
     next_producer_id: int = 0
     unknown_records: list[r.UnknownRecord] = field(default_factory=list)
 
     def apply(self, record: r.MetadataRecord, offset: int, delta: Delta | None = None) -> None:
-        """Apply the record at `offset`; note in `delta` what it changes."""
+        """Apply the record at `offset`, and add its changes to `delta` if one is given."""
         delta = delta if delta is not None else Delta()
         _APPLY[type(record)](self, record, offset, delta)
         self.offset = offset
@@ -193,13 +195,13 @@ class MetadataImage:
         return None if topic is None else topic.partitions.get(index)
 
     def partitions(self) -> Iterator[tuple[TopicIdPartition, PartitionState]]:
-        """Yield every partition, with topics in order of creation."""
+        """Yield every partition, topic by topic in the order of creation."""
         for topic in self.topics.values():
             for index, state in topic.partitions.items():
                 yield TopicIdPartition(topic.topic_id, index), state
 
     def copy(self) -> "MetadataImage":
-        """Return a copy that records applied to this image later do not change."""
+        """Return a copy that does not change when further records are applied to this image."""
         return replace(
             self,
             brokers=dict(self.brokers),
@@ -218,7 +220,7 @@ class MetadataImage:
         )
 
     def to_records(self) -> Iterator[r.MetadataRecord]:
-        """Yield the records of a snapshot; applied to an empty image, they make an equal one."""
+        """Yield the records of a snapshot; applied to an empty image, they make an equal image."""
         if self.cluster_id is not None:
             yield r.ClusterRecord(self.cluster_id)
         if self.epoch >= 0:
@@ -463,7 +465,7 @@ _APPLY: dict[type[r.MetadataRecord], Callable[[MetadataImage, Any, int, Delta], 
 
 @lru_cache(maxsize=4096)
 def _shared(brokers: tuple[int, ...]) -> tuple[int, ...]:
-    """Return one shared tuple for all partitions with the same brokers, to save memory."""
+    """Return one tuple for all partitions with these brokers, to save memory."""
     return brokers
 
 

@@ -1,4 +1,4 @@
-"""Requests and answers of the control protocol, each registered under its kind.
+"""Requests and answers of the control protocol, each registered under a number, its kind.
 
 A request class names its answer in its type: `RegisterBroker(Request[BrokerRegistered])`. Every
 answer carries `error` (a Kafka error code) and `message` (a text for people). `Refused` may answer
@@ -36,7 +36,7 @@ class Request(Generic[A_co]):
 
 @dataclass_transform(frozen_default=True)
 def message(kind: int) -> Callable[[type[T]], type[T]]:
-    """Declare a message class under its number, which no other message may ever get."""
+    """Declare a message class under the number `kind`, which no other message may ever use."""
 
     def declare(cls: type[T]) -> type[T]:
         declared = packed(cls)
@@ -52,7 +52,7 @@ def message(kind: int) -> Callable[[type[T]], type[T]]:
 
 
 def kind_of(cls: type[Any]) -> int:
-    """Return the number of a message class; raise LocalProtocolError if it is no message."""
+    """Return the number of a message class; raise LocalProtocolError if it was not declared."""
     try:
         return _kind_of[cls]
     except KeyError:
@@ -71,7 +71,7 @@ class Endpoint:
 
 @packed
 class VersionRange:
-    """The levels of a feature that a node can work with."""
+    """The lowest and highest level of a feature that a node can work with."""
 
     lowest: Int16
     highest: Int16
@@ -87,7 +87,7 @@ class Answer:
 
 @message(1)
 class Refused(Answer):
-    """The request was not carried out; may answer any request."""
+    """The request was not carried out; this may answer any request."""
 
     active_controller: Endpoint | None = None
     """With NOT_CONTROLLER, the address of the active controller, if it is known."""
@@ -95,7 +95,7 @@ class Refused(Answer):
 
 @message(2)
 class HelloAnswer(Answer):
-    """The answer to Hello. If it has an error, the connection is closed after it."""
+    """The answer to Hello; if it has an error, the connection is closed after it is sent."""
 
     cluster_id: str | None = None
     version: Int16 = PROTOCOL_VERSION_MAX
@@ -110,10 +110,10 @@ class HelloAnswer(Answer):
 
 @message(3)
 class Hello(Request[HelloAnswer]):
-    """The first frame on a connection: the node, its cluster and the versions that it speaks."""
+    """The first message on a connection: who the node is, its cluster, the versions it speaks."""
 
     cluster_id: str | None
-    """The cluster's id; None until the node has learnt it."""
+    """The cluster's id; None if the node does not know it yet."""
     min_version: Int16
     max_version: Int16
     node_id: NodeId
@@ -123,14 +123,14 @@ class Hello(Request[HelloAnswer]):
 
 @message(4)
 class BrokerRegistered(Answer):
-    """The broker is registered; its later requests name this start of it by `broker_epoch`."""
+    """The broker is registered; later requests of this incarnation name it by `broker_epoch`."""
 
     broker_epoch: Offset = -1
 
 
 @message(5)
 class RegisterBroker(Request[BrokerRegistered]):
-    """Register a start of a broker, fenced at first. It may register again to change endpoints."""
+    """Register an incarnation of a broker, fenced at first; again if its endpoints change."""
 
     broker_id: NodeId
     incarnation_id: bytes
@@ -140,7 +140,7 @@ class RegisterBroker(Request[BrokerRegistered]):
     rack: str | None
     features: dict[str, VersionRange]
     previous_broker_epoch: Offset = -1
-    """The epoch in the clean-shutdown file; -1 after an unclean stop."""
+    """The broker epoch in the clean-shutdown file; -1 after an unclean stop."""
 
 
 @message(6)
@@ -154,8 +154,8 @@ class HeartbeatAnswer(Answer):
     is_fenced: bool = True
     should_shut_down: bool = False
     lease_ms: int = 0
-    """Milliseconds, counted from the sending of the heartbeat, in which the broker may act as a
-    leader. 0 means that leases are off, -1 that none is granted."""
+    """The ms, counted from the sending of the heartbeat, for which the broker may act as a leader.
+    0 means that leases are off, -1 that no lease is granted."""
 
 
 @message(7)
@@ -181,15 +181,15 @@ class SnapshotId:
 
 @message(8)
 class MetadataFetched(Answer):
-    """Whole metadata batches from the offset asked for, or the snapshot to load first.
+    """Whole metadata batches from the requested offset on, or the snapshot to load first.
 
-    The error is OFFSET_OUT_OF_RANGE if the reader holds records that this log lacks: the reader
-    must start again at offset 0.
+    The error is OFFSET_OUT_OF_RANGE if the reader has records that this log lacks; the reader must
+    then start again at offset 0.
     """
 
     high_watermark: Offset = -1
     epoch: Epoch = -1
-    """Epoch of the active controller."""
+    """The epoch of the active controller."""
     records: bytes = b""
     snapshot: SnapshotId | None = None
 
@@ -201,7 +201,7 @@ class FetchMetadata(Request[MetadataFetched]):
     offset: Offset
     """The first offset wanted: one after the last record applied."""
     epoch: Epoch
-    """Epoch of the last record applied; -1 at offset 0."""
+    """The epoch of the last record applied; -1 at offset 0."""
     max_wait_ms: int
     max_bytes: int = 1 << 20
 
@@ -250,7 +250,7 @@ class PartitionChange:
 
 @packed
 class ChangedPartition:
-    """The result of one proposal: the partition as the controller now has it, or an error."""
+    """The result of one proposal: the partition as the controller has it now, or an error."""
 
     topic_id: bytes
     partition: Index
@@ -262,12 +262,12 @@ class ChangedPartition:
     recovering: bool = False
     message: str = ""
     min_isr: Epoch = -1
-    """The min.insync.replicas by which the controller decided; the leader may not know it yet."""
+    """The min.insync.replicas that the controller used; the leader may not know this value yet."""
 
 
 @message(12)
 class PartitionsAltered(Answer):
-    """One result per proposal, in their order; `error` concerns the request as a whole."""
+    """One result per proposal, in the order of the request; `error` is about the whole request."""
 
     partitions: tuple[ChangedPartition, ...] = ()
 
@@ -290,20 +290,20 @@ class ForwardedAnswer(Answer):
 
 @message(15)
 class ForwardedRequest(Request[ForwardedAnswer]):
-    """A client's admin request, which the broker that received it passes on."""
+    """A client's admin request, forwarded by the broker that received it."""
 
     api_key: Int16
     api_version: Int16
     body: bytes
     """The Kafka request body, without its header."""
     principal: str
-    """The client, as `Type:name`; empty if the broker asks in its own name."""
+    """The client's principal as `Type:name`; empty if the broker asks in its own name."""
     deadline_ms: int
-    """Milliseconds left, counted from arrival at the receiver, because two hosts' clocks differ."""
+    """Milliseconds left, counted from the arrival of this message, since hosts' clocks differ."""
     idempotency_key: bytes = b""
-    """A key that all retries of a request share, so that each gets the answer of the first."""
+    """A key shared by all retries of a request, so that each gets the answer of the first."""
     host: str = ""
-    """The client's address."""
+    """The client's IP address."""
     listener: str = ""
     """The name of the broker's listener that the client is connected to."""
     client_id: str = ""
@@ -312,7 +312,7 @@ class ForwardedRequest(Request[ForwardedAnswer]):
 
 @message(16)
 class ProducerIdsAllocated(Answer):
-    """The block [first_id, first_id + count) belongs to the asking broker alone."""
+    """The block [first_id, first_id + count), which belongs to the asking broker alone."""
 
     first_id: Offset = -1
     count: Epoch = 0
@@ -333,23 +333,23 @@ class Noted(Answer):
 
 @packed
 class LogEnd:
-    """The end of one replica's log. The controller elects the replica with the longest log."""
+    """The end of one replica's log; the controller elects the replica with the longest log."""
 
     topic_id: bytes
     partition: Index
     leader_epoch: Epoch
-    """The present leader epoch, in which the partition has no leader: no replica's log changes in
-    it."""
+    """The partition's present leader epoch, which has no leader, so that no replica's log changes.
+    """
     last_epoch: Epoch
-    """Leader epoch of the last record, even if it was deleted; -1 if the replica knows none."""
+    """The leader epoch of the last record, even if that record was deleted; -1 if unknown."""
     log_end_offset: Offset
     high_watermark: Offset = -1
-    """The highest watermark that this replica knew; electing a shorter log loses records."""
+    """The highest high watermark that this replica knew; electing a shorter log loses records."""
 
 
 @message(30)
 class ReportLogEnds(Request[Noted]):
-    """Report the log ends of replicas whose partitions are `electing`; repeated while they are."""
+    """Report the log ends of replicas while their partitions are `electing`, repeatedly."""
 
     broker_id: NodeId
     broker_epoch: Offset
@@ -375,7 +375,7 @@ class OfflinePartitions(Request[Noted]):
 
 @message(33)
 class SealAccepted(Answer):
-    """The choice among what was offered. All frames after this one are sealed, both ways."""
+    """The seal that the controller chose from the offer; all later frames are sealed, both ways."""
 
     version: Int16 = 1
     key_id: bytes = b""
@@ -384,10 +384,10 @@ class SealAccepted(Answer):
 
 @message(34)
 class SealOffer(Request[SealAccepted]):
-    """The frame before Hello of a peer that holds keys; `security/control_seal.py` explains it."""
+    """Offer a seal, before Hello, with the sender's keys; see `security/control_seal.py`."""
 
     max_version: Int16
-    """The newest version of the seal that the sender speaks; it speaks all from 1 on."""
+    """The newest version of the seal that the sender supports; it supports all from 1 on."""
     key_ids: tuple[bytes, ...]
-    """The ids of the sender's keys, the one that it would rather use first."""
+    """The ids of the sender's keys, the preferred one first."""
     nonce: bytes

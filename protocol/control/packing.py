@@ -1,8 +1,8 @@
 """The encoding of control messages: a dataclass is a MessagePack array of its fields in order.
 
-Fields are only ever appended: trailing fields that are missing take their defaults, and trailing
-fields that we do not know are handed to the caller. Types are checked, because the peer may be
-faulty; a wrong one is a RemoteProtocolError. This module knows none of the messages.
+Fields are only ever appended: missing trailing fields take their defaults, and unknown trailing
+fields are handed to the caller. Types are checked, because the peer may be faulty; a wrong type is
+a RemoteProtocolError.
 
     scalar  int (64 bits) | float | bool | str | bytes   tuple[X, ...]  array of X
     nested  array of its fields                          dict[str, X]   map
@@ -35,7 +35,7 @@ from ..types import Buffer
 T = TypeVar("T")
 Reader = Callable[[Any], Any]
 Writer = Callable[[Any], Any] | None
-"""Encodes a value; None if the value is its own MessagePack form."""
+"""A function that encodes a value; None if the value is its own MessagePack form."""
 
 
 class Bounds(NamedTuple):
@@ -54,16 +54,16 @@ Index: TypeAlias = Annotated[int, Bounds(0, (1 << 31) - 1)]
 Epoch: TypeAlias = Annotated[int, Bounds(-1, (1 << 31) - 1)]
 """The epoch of a leader or a partition; -1 stands for none."""
 Offset: TypeAlias = Annotated[int, Bounds(-1, (1 << 63) - 1)]
-"""The offset of a record, or a broker epoch, which is such an offset; -1 stands for none."""
+"""The offset of a record, or a broker epoch (the offset of a registration); -1 means none."""
 
 ITEM_COUNT_MAX = 1 << 17
 """The longest array or map accepted. It is bounded because the decoder reserves memory for the
-claimed length before it has read the items."""
+claimed length before it reads the items."""
 
 
 @dataclass_transform(frozen_default=True)
 def packed(cls: type[T]) -> type[T]:
-    """Make a class a frozen, slotted dataclass that can be packed; for nested parts too."""
+    """Make the class of a message, or of a part of one, a frozen dataclass that can be packed."""
     cls = with_shared_methods(cls, is_hashable=True)
     return dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
 
@@ -77,7 +77,8 @@ def dumps(plain: object) -> bytes:
 def loads(data: Buffer, items_max: int = ITEM_COUNT_MAX) -> Any:
     """Decode exactly one MessagePack object into plain values.
 
-    Raise RemoteProtocolError otherwise, or if an array or a map has more than `items_max` items.
+    Raise RemoteProtocolError for other bytes, and if an array or a map has more than `items_max`
+    items.
     """
     limit = min(len(data), items_max)
     try:
@@ -95,7 +96,7 @@ def to_plain(value: Any) -> list[Any]:
 
 
 def from_plain(cls: type[T], plain: Any) -> tuple[T, list[Any]]:
-    """Build `cls` from its fields; return also the trailing fields that it does not know.
+    """Build `cls` from its fields; return it with the trailing fields that it does not know.
 
     Raise RemoteProtocolError if a field is missing or of a wrong type.
     """
@@ -119,7 +120,7 @@ _layouts: dict[type, tuple[FieldLayout, ...]] = {}
 
 
 def _layout(cls: type) -> tuple[FieldLayout, ...]:
-    """Return name, writer, reader and whether it is required for each field; cached."""
+    """Return for each field its name, writer and reader, and whether it is required; cached."""
     found = _layouts.get(cls)
     if found is None:
         hints = get_type_hints(cls, include_extras=True)

@@ -1,9 +1,9 @@
 """Messages between controllers as voters: votes, changes of the leader, the metadata log.
 
 Every message carries the sender's epoch. Every answer carries the epoch of its sender and the
-leader that the sender follows. A node that reads a higher epoch than its own enters that epoch.
-A voter is identified by id and directory id together: the same id on another disk has lost its
-votes, and is another voter (KIP-853).
+leader that the sender follows. A node that receives a higher epoch than its own enters that epoch.
+A voter is identified by id and directory id together: with another disk the same id has no record
+of its votes, and is another voter (KIP-853).
 
     pre_vote    asks whether a vote would be given, and changes nothing (KIP-996)
     offset      in a fetch: everything before it is on the follower's stable storage
@@ -16,7 +16,7 @@ from .packing import Epoch, NodeId, Offset, packed
 
 NO_NODE = -1
 MIGHT_BE_ANY = b""
-"""Stands for a directory id that is not known yet."""
+"""The directory id of a voter whose disk is not known yet."""
 
 
 @packed
@@ -51,12 +51,12 @@ class VoteAnswer(QuorumAnswer):
 
 @message(19)
 class Vote(Request[VoteAnswer]):
-    """The candidate asks for a vote to lead `epoch`, or for a pre-vote."""
+    """A candidate's request for a vote to lead `epoch`, or for a pre-vote."""
 
     cluster_id: str | None
     """The cluster's id; None from a node that does not know its cluster yet."""
     epoch: Epoch
-    """The epoch to lead; in a pre-vote the sender's own epoch, which it has not left yet."""
+    """The epoch to lead; in a pre-vote the sender's present epoch, which it keeps."""
     candidate: VoterKey
     voter: VoterKey
     """The voter that is asked."""
@@ -64,7 +64,7 @@ class Vote(Request[VoteAnswer]):
     end_offset: Offset
     pre_vote: bool
     voters: tuple[VoterKey, ...] = ()
-    """The voters whose disks the candidate knows."""
+    """The voters whose directory ids the candidate knows."""
 
 
 @message(20)
@@ -74,7 +74,7 @@ class QuorumEpochBegun(QuorumAnswer):
 
 @message(21)
 class BeginQuorumEpoch(Request[QuorumEpochBegun]):
-    """The sender leads this epoch, and the voter shall fetch from it."""
+    """The sender leads this epoch, and asks the voter to fetch from it."""
 
     cluster_id: str | None
     epoch: Epoch
@@ -85,12 +85,12 @@ class BeginQuorumEpoch(Request[QuorumEpochBegun]):
 
 @message(22)
 class QuorumEpochEnded(QuorumAnswer):
-    """The voter has taken note that the leader resigned."""
+    """The voter has noted that the leader resigned."""
 
 
 @message(23)
 class EndQuorumEpoch(Request[QuorumEpochEnded]):
-    """The sender leads no more; the first of the successors should stand for election at once."""
+    """The sender leads no more; the first of the successors should stand for election now."""
 
     cluster_id: str | None
     epoch: Epoch
@@ -101,7 +101,7 @@ class EndQuorumEpoch(Request[QuorumEpochEnded]):
 
 @packed
 class EpochEnd:
-    """The newest epoch not above the one asked about, and its end offset in the leader's log."""
+    """The newest epoch up to the requested one, and its end offset in the leader's log."""
 
     epoch: Epoch
     end_offset: Offset
@@ -109,7 +109,7 @@ class EpochEnd:
 
 @message(24)
 class QuorumLogFetched(QuorumAnswer):
-    """Records, or the point where the two logs diverge, or the snapshot to load first.
+    """Records, or the point where the follower's log diverges, or the snapshot to load first.
 
     With NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH and UNKNOWN_LEADER_EPOCH, `epoch` and
     `leader_id` name the leader to ask, if it is known.
@@ -120,7 +120,7 @@ class QuorumLogFetched(QuorumAnswer):
     diverging: EpochEnd | None = None
     snapshot: SnapshotId | None = None
     sent_ms: int = -1
-    """Milliseconds on the leader's clock; the next fetch returns it."""
+    """The time on the leader's clock in ms; the follower returns it in its next fetch."""
 
 
 @message(25)
@@ -132,14 +132,14 @@ class FetchQuorumLog(Request[QuorumLogFetched]):
     replica: VoterKey
     offset: Offset
     last_epoch: Epoch
-    """Epoch of the record before `offset`."""
+    """The epoch of the record before `offset`."""
     high_watermark: Offset
     """The high watermark that the follower knows."""
     max_wait_ms: int
     max_bytes: int
-    """The most bytes of records; 0 if the follower only reports that it is alive."""
+    """The most bytes of records; 0 if the follower only shows that it is alive."""
     echoed_ms: int = -1
-    """`sent_ms` of the newest answer in this epoch; -1 before the first."""
+    """`sent_ms` of the newest answer in this epoch; -1 before the first answer."""
 
 
 QuorumRequest: TypeAlias = Vote | BeginQuorumEpoch | EndQuorumEpoch | FetchQuorumLog

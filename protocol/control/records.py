@@ -1,6 +1,6 @@
 """Records of the metadata log: each is MessagePack [type, version, fields].
 
-Fields are only ever appended, and with each the version grows. A type or field that we do not know
+Fields are only ever appended, and the version grows with each. A type or field that we do not know
 is kept and written back unchanged, so that an old node's snapshot loses nothing. Only
 `MetadataImage.apply` gives the records their meaning.
 """
@@ -16,15 +16,16 @@ from .packing import dumps, from_plain, loads, packed, to_plain
 
 METADATA_VERSION: Final = "metadata.version"
 ELIGIBLE_LEADERS: Final = "eligible.leader.replicas.version"
-"""From level 1 on an ISR may become empty. A replica that leaves an ISR smaller than
-min.insync.replicas is kept as an eligible leader: it can lead without loss (KIP-966)."""
+"""The name of a feature. From level 1 on an ISR may become empty. A replica that leaves an ISR
+smaller than min.insync.replicas is kept as an eligible leader, which can lead without loss
+(KIP-966)."""
 TRANSACTION_VERSION: Final = "transaction.version"
-"""From level 1 on, records of transactions may carry tagged fields. From level 2 on, each end of a
-transaction raises the producer's epoch, and Produce adds partitions to the transaction (KIP-890,
-part 2)."""
+"""The name of a feature. From level 1 on, records of transactions may carry tagged fields. From
+level 2 on, each end of a transaction raises the producer's epoch, and Produce adds partitions to
+the transaction (KIP-890, part 2)."""
 REPLICA_PROOF: Final = "minikafka.replica.proof"
-"""A broker registers it if its replica fetches carry its incarnation id. It is never finalised:
-leaders ask for the id of exactly those brokers that have registered it."""
+"""The name of a feature that a broker registers if its replica fetches carry its incarnation id. It
+is never finalised: leaders require the id of exactly those brokers that have registered it."""
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: VersionRange(1, 1),
     ELIGIBLE_LEADERS: VersionRange(0, 1),
@@ -37,14 +38,14 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 TOPIC: Final = 2
 BROKER: Final = 4
 CLIENT_METRICS: Final = 16
-"""Resource types of ConfigRecord, numbered as in Kafka's configuration APIs."""
+"""Resource types of ConfigRecord, with the numbers of Kafka's configuration APIs."""
 
 R = TypeVar("R")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unknown:
-    """Fields that a newer writer appended to a record we know."""
+    """Fields that a newer version appended to a record whose type we know."""
 
     version: int
     fields: tuple[Any, ...]
@@ -67,7 +68,7 @@ class UnknownRecord(MetadataRecord):
 
 
 RECORD_TYPES: dict[int, tuple[type[MetadataRecord], int]] = {}
-"""The record class of each type, and the newest version of it that we know."""
+"""The record class of each type, and the newest version of the record that we know."""
 _type_of: dict[type[MetadataRecord], tuple[int, int]] = {}
 
 
@@ -93,7 +94,7 @@ class ClusterRecord(MetadataRecord):
 
 @_record(2)
 class ControllerElected(MetadataRecord):
-    """The controller that writes from here on. It begins each controller epoch."""
+    """The controller that writes the records from here on; one begins each controller epoch."""
 
     controller_id: int
     epoch: int
@@ -109,7 +110,7 @@ class FeatureRecord(MetadataRecord):
 
 @_record(4)
 class RegisterBrokerRecord(MetadataRecord):
-    """A broker's registration. If `broker_epoch` is -1, the epoch is this record's own offset."""
+    """A broker's registration. If `broker_epoch` is -1, the epoch is this record's offset."""
 
     broker_id: int
     incarnation_id: bytes
@@ -124,7 +125,7 @@ class RegisterBrokerRecord(MetadataRecord):
 
 @_record(5)
 class BrokerChangeRecord(MetadataRecord):
-    """A broker was fenced, unfenced, or began its shutdown; a field of None is unchanged."""
+    """A broker was fenced, unfenced, or began to shut down; a field of None is unchanged."""
 
     broker_id: int
     broker_epoch: int
@@ -173,9 +174,9 @@ class PartitionRecord(MetadataRecord):
 class PartitionChangeRecord(MetadataRecord):
     """The changes to a partition; a field of None is unchanged.
 
-    Each such record raises the partition epoch by one. It raises the leader epoch by one if
-    `leader` is set, even to the present leader. If `recovering` is true, `leader` is elected
-    uncleanly, and the new leader epoch becomes the partition's `unclean_epoch`.
+    Each record raises the partition epoch by one. It raises the leader epoch by one too if `leader`
+    is set, even to the present leader. If `recovering` is true, `leader` is elected uncleanly, and
+    the new leader epoch becomes the partition's `unclean_epoch`.
     """
 
     topic_id: bytes
@@ -217,7 +218,7 @@ class ProducerIdsRecord(MetadataRecord):
 
 @_record(12)
 class UnregisterBrokerRecord(MetadataRecord):
-    """A broker's registration was removed. The broker registers anew if it comes back."""
+    """A broker's registration was removed. The broker must register again if it comes back."""
 
     broker_id: int
     broker_epoch: int
@@ -248,7 +249,7 @@ class RemoveAccessControlEntryRecord(MetadataRecord):
 class ScramSecretRecord(MetadataRecord):
     """A random secret, written with the first SCRAM credential.
 
-    Brokers make of it the salts that they show for unknown users.
+    Brokers derive from it the salts that they send for unknown users.
     """
 
     secret: bytes
@@ -278,7 +279,7 @@ class RemoveScramCredentialRecord(MetadataRecord):
 class ClientQuotaRecord(MetadataRecord):
     """One quota of an entity was set, or removed if `value` is None.
 
-    `entity` has names by types; the name None is the default of its type (`protocol/quotas.py`).
+    `entity` maps types to names; the name None is the default of its type (`protocol/quotas.py`).
     """
 
     entity: dict[str, str | None]
@@ -328,7 +329,10 @@ def encode_record(record: MetadataRecord) -> bytes:
 
 
 def decode_record(value: Buffer) -> MetadataRecord:
-    """Decode one record; raise RemoteProtocolError for bytes that no version could have written."""
+    """Decode one record, as an UnknownRecord if its type is unknown.
+
+    Raise RemoteProtocolError if the bytes are malformed.
+    """
     plain = loads(value)
     if type(plain) is not list or len(plain) < 3:
         raise RemoteProtocolError("a metadata record is [type, version, fields]")

@@ -1,4 +1,4 @@
-"""One module per Kafka API, the request above its response; importing this package declares all."""
+"""One module per Kafka API, request above response; importing this package declares all of them."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -1,7 +1,7 @@
 """AddPartitionsToTxn: name the partitions that a transaction writes to.
 
-Clients send it before they write. From version 4 on brokers send it, for many transactions at once
-(KIP-890).
+Clients send it before they write, in versions up to 3. From version 4 on brokers send it, for many
+transactions in one request (KIP-890).
 """
 
 from ..api import ApiKey

@@ -1,6 +1,7 @@
 """AlterConfigs: replace the whole configuration of a resource.
 
-A key that is not named goes back to its default. Deprecated since KIP-339, and still sent.
+A key that is not named returns to its default. KIP-339 deprecated this API, but clients still send
+it.
 """
 
 from ..api import ApiKey
@@ -27,7 +28,7 @@ class AlterConfigsResource:
 
 @request(ApiKey.ALTER_CONFIGS, versions="0-2", flexible="2+")
 class AlterConfigsRequest:
-    """Replace the whole configuration of each resource independently."""
+    """Replace the whole configuration of each resource; each succeeds or fails on its own."""
 
     resources: list[AlterConfigsResource]
     validate_only: Bool = field(default=False)

@@ -23,7 +23,7 @@ class ReassignableTopic:
 
 @request(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsRequest:
-    """Begin, change or cancel reassignments, each partition on its own."""
+    """Begin, change or cancel reassignments; each partition succeeds or fails on its own."""
 
     timeout_ms: Int32 = field(default=60_000)
     allow_replication_factor_change: Bool = field("1+", default=True)

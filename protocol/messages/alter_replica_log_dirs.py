@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: move replicas of one broker to other log directories of it (KIP-113)."""
+"""AlterReplicaLogDirs: move replicas of a broker between its log directories (KIP-113)."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, String, field, nested, request, response
@@ -14,7 +14,7 @@ class AlterReplicaLogDirTopic:
 
 @nested
 class AlterReplicaLogDir:
-    """One directory, and the replicas that are to be in it."""
+    """A directory, and the replicas that are to move to it."""
 
     path: String
     """The absolute path, as the broker's log.dirs has it."""
@@ -46,7 +46,7 @@ class AlterReplicaLogDirTopicResult:
 
 @response(ApiKey.ALTER_REPLICA_LOG_DIRS)
 class AlterReplicaLogDirsResponse:
-    """One item for each replica that was named."""
+    """One result for each replica of the request."""
 
     throttle_time_ms: Int32 = field(default=0)
     results: list[AlterReplicaLogDirTopicResult] = field(default=[])

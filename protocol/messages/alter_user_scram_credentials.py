@@ -14,7 +14,7 @@ class ScramCredentialDeletion:
 
 @nested
 class ScramCredentialUpsertion:
-    """A credential to set."""
+    """A credential to set; the password is salted and hashed."""
 
     name: String
     mechanism: Int8

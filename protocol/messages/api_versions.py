@@ -1,7 +1,7 @@
 """ApiVersions, the first request on a connection: ask which APIs and versions the broker serves.
 
-The header of this response never has tagged fields. A request in a version that the broker does not
-know is answered all the same, with UNSUPPORTED_VERSION in version 0 (KIP-511).
+The header of this response never has tagged fields. If the broker does not know the request's
+version, it answers UNSUPPORTED_VERSION in version 0 (KIP-511).
 """
 
 from ..api import ApiKey
@@ -27,7 +27,7 @@ class ApiVersion:
 
 @nested
 class SupportedFeatureKey:
-    """The levels of a feature that this broker could run."""
+    """The levels of a feature that this broker supports."""
 
     name: String
     min_version: Int16
@@ -38,7 +38,7 @@ class SupportedFeatureKey:
 
 @nested
 class FinalizedFeatureKey:
-    """The level of a feature that is in force in the cluster."""
+    """The finalised level of a feature: the one in force in the cluster."""
 
     name: String
     max_version_level: Int16
@@ -54,7 +54,7 @@ class ApiVersionsResponse:
     throttle_time_ms: Int32 = field("1+", default=0)
     supported_features: list[SupportedFeatureKey] = field("3+", default=[], tag=0)
     finalized_features_epoch: Int64 = field("3+", default=-1, tag=1)
-    """The epoch of the finalised features; each change raises it. It is -1 while it is unknown."""
+    """The epoch of the finalised features, which each change raises; -1 if it is unknown."""
     finalized_features: list[FinalizedFeatureKey] = field("3+", default=[], tag=2)
     zk_migration_ready: Bool = field("3+", default=False, tag=3)
     """A field left over from the migration away from ZooKeeper; it is always false."""

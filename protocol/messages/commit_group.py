@@ -18,13 +18,13 @@ class GroupTransaction:
 
 @request(ApiKey.COMMIT_GROUP, versions="0", flexible="0+")
 class CommitGroupRequest:
-    """Commit the named transactions, abort all others open in the group, record the batch."""
+    """Commit the named transactions, abort all others open in the group, and record the batch."""
 
     group: String
     generation: Int64
     """The generation that InitCommitGroup returned."""
     batch_id: Int64
-    """The id of the batch, greater than that of every batch before."""
+    """The id of the batch, greater than the ids of all earlier batches."""
     transactions: list[GroupTransaction]
 
 
@@ -36,4 +36,4 @@ class CommitGroupResponse:
     error_code: Int16 = field(default=0)
     error_message: String | None = field(default=None)
     is_replay: Bool = field(default=False)
-    """True if the batch had been recorded before, for example by an earlier try of this request."""
+    """True if the batch was recorded already, for example by an earlier attempt of this request."""

@@ -18,11 +18,11 @@ class CreateDelegationTokenRequest:
 
     owner_principal_type: String | None = field("3+", default=None)
     owner_principal_name: String | None = field("3+", default=None)
-    """The user as whom its holders log in; None or empty means the client."""
+    """The user that clients become by the token; None or empty means the requesting client."""
     renewers: list[CreatableRenewers]
     max_lifetime_ms: Int64
-    """The milliseconds after which nobody can renew the token; the brokers' own bound if it is not
-    positive."""
+    """The ms after which the token cannot be renewed any more. If the value is not positive, the
+    brokers' own bound applies."""
 
 
 @response(ApiKey.CREATE_DELEGATION_TOKEN)
@@ -32,14 +32,14 @@ class CreateDelegationTokenResponse:
     error_code: Int16 = field(default=0)
     principal_type: String
     principal_name: String
-    """The owner, as whom the token logs in."""
+    """The name of the owner, the principal that a client has when it logs in by the token."""
     token_requester_principal_type: String = field("3+", default="")
     token_requester_principal_name: String = field("3+", default="")
     issue_timestamp_ms: Int64
     expiry_timestamp_ms: Int64
     max_timestamp_ms: Int64
     token_id: String
-    """The user name of a login by the token."""
+    """The user name with which a client logs in by the token."""
     hmac: Bytes
-    """The secret; in Base64 it is the password of a login by the token."""
+    """The token's secret; in Base64 it is the password with which a client logs in."""
     throttle_time_ms: Int32 = field(default=0)

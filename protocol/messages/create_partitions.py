@@ -13,7 +13,7 @@ class CreatePartitionsAssignment:
 
 @nested
 class CreatePartitionsTopic:
-    """A topic to grow."""
+    """A topic that gets more partitions."""
 
     name: String
     count: Int32

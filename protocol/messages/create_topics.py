@@ -5,7 +5,7 @@ from ..schema import Bool, Int8, Int16, Int32, String, Uuid, field, nested, requ
 from ..types import ZERO_UUID
 
 BROKER_DEFAULT = -1
-"""Stands for the cluster's default number of partitions or replication factor."""
+"""The number that stands for the cluster's default number of partitions or replication factor."""
 
 
 @nested
@@ -26,12 +26,11 @@ class CreatableTopicConfig:
 
 @nested
 class CreatableTopic:
-    """A topic to make."""
+    """A topic to create."""
 
     name: String
     num_partitions: Int32 = field(default=BROKER_DEFAULT)
-    """The number of partitions; -1 means the cluster's default, and is required with `assignments`.
-    """
+    """The number of partitions; -1 for the cluster's default, and always with `assignments`."""
     replication_factor: Int16 = field(default=BROKER_DEFAULT)
     assignments: list[CreatableReplicaAssignment] = field(default=[])
     """The brokers of each partition. If the list is empty, the controller chooses them."""
@@ -40,7 +39,7 @@ class CreatableTopic:
 
 @request(ApiKey.CREATE_TOPICS, versions="2-7", flexible="5+")
 class CreateTopicsRequest:
-    """Create topics, each on its own: one may fail without the others."""
+    """Create topics; each topic succeeds or fails on its own."""
 
     topics: list[CreatableTopic]
     timeout_ms: Int32 = field(default=60_000)
@@ -49,7 +48,7 @@ class CreateTopicsRequest:
 
 @nested
 class CreatableTopicConfigs:
-    """A key of the configuration that the new topic has."""
+    """A key and its value in the configuration of the new topic."""
 
     name: String
     value: String | None
@@ -68,7 +67,7 @@ class CreatableTopicResult:
     error_code: Int16 = field(default=0)
     error_message: String | None = field(default=None)
     topic_config_error_code: Int16 = field("5+", default=0, tag=0)
-    """The error because of which `configs` is None."""
+    """The error that explains why `configs` is None."""
     num_partitions: Int32 = field("5+", default=-1)
     replication_factor: Int16 = field("5+", default=-1)
     configs: list[CreatableTopicConfigs] | None = field("5+", default=[])

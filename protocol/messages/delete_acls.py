@@ -7,7 +7,7 @@ from .describe_acls import LITERAL
 
 @nested
 class DeleteAclsFilter:
-    """A filter of entries, which must agree in every field; a null field matches any value."""
+    """A filter of entries; an entry matches if it agrees in every field. Null matches any value."""
 
     resource_type_filter: Int8
     resource_name_filter: String | None

@@ -4,7 +4,7 @@ from ..api import ApiKey
 from ..schema import Int16, Int32, Int64, String, field, nested, request, response
 
 HIGH_WATERMARK = -1
-"""The `offset` that stands for the high watermark: every committed record is deleted."""
+"""The `offset` that stands for the high watermark, so that every committed record is deleted."""
 NO_LOW_WATERMARK = -1
 
 

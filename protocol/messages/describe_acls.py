@@ -9,7 +9,7 @@ LITERAL = 3
 
 @request(ApiKey.DESCRIBE_ACLS, versions="1-3", flexible="2+")
 class DescribeAclsRequest:
-    """Ask for the entries that agree in every field; a null field matches any value."""
+    """Ask for the entries that match a filter in every field; a null field matches any value."""
 
     resource_type_filter: Int8
     resource_name_filter: String | None

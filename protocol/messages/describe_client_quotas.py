@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: list quotas of users, clients and addresses (KIP-546)."""
+"""DescribeClientQuotas: list the quotas of users, client ids and addresses (KIP-546)."""
 
 from ..api import ApiKey
 from ..schema import Bool, Float64, Int8, Int16, Int32, String, field, nested, request, response
@@ -16,11 +16,11 @@ class ComponentData:
 
 @request(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions="0-1", flexible="1+")
 class DescribeClientQuotasRequest:
-    """Ask for the quotas of the entities that match."""
+    """Ask for the quotas of the entities that meet all conditions."""
 
     components: list[ComponentData]
     strict: Bool
-    """If true, leave out entities that have parts which the request does not name."""
+    """If true, leave out entities that have parts without a condition in the request."""
 
 
 @nested

@@ -40,4 +40,4 @@ class DescribeClusterResponse:
     controller_id: Int32 = field(default=-1)
     brokers: list[DescribeClusterBroker]
     cluster_authorized_operations: Int32 = field(default=OPERATIONS_NOT_ASKED)
-    """Bits of the operations allowed; the smallest int32 if the request did not ask for them."""
+    """The allowed operations as a bit set; the smallest int32 if they were not asked for."""

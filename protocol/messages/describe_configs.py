@@ -7,7 +7,7 @@ from ..schema import Bool, Int8, Int16, Int32, String, field, nested, request, r
 
 
 class ResourceType(IntEnum):
-    """The kinds of things that have a configuration."""
+    """The kinds of resources that have a configuration."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -69,7 +69,7 @@ class DescribeConfigsRequest:
 
 @nested
 class DescribeConfigsSynonym:
-    """A place where the key is set; it gives the value if no place listed before it does."""
+    """One place where the key is set; the first place in the list gives the value."""
 
     name: String
     value: String | None

@@ -14,10 +14,10 @@ class DescribeDelegationTokenOwner:
 
 @request(ApiKey.DESCRIBE_DELEGATION_TOKEN, versions="1-3", flexible="2+")
 class DescribeDelegationTokenRequest:
-    """Ask for the tokens that some principals own, asked for or may renew, or for all."""
+    """Ask for the tokens of which these principals are owner, requester or renewer, or for all."""
 
     owners: list[DescribeDelegationTokenOwner] | None
-    """The principals. None means all tokens that the client may see, an empty list means none."""
+    """The principals. None means all tokens that the client may see; an empty list, none."""
 
 
 @nested
@@ -34,7 +34,7 @@ class DescribedDelegationToken:
 
     principal_type: String
     principal_name: String
-    """The owner, as whom the token logs in."""
+    """The name of the owner, the principal that a client has when it logs in by the token."""
     token_requester_principal_type: String = field("3+", default="")
     token_requester_principal_name: String = field("3+", default="")
     issue_timestamp: Int64

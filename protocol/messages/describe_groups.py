@@ -7,7 +7,7 @@ from .metadata import OPERATIONS_NOT_ASKED
 
 @request(ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+")
 class DescribeGroupsRequest:
-    """Ask for some groups; the request goes to their coordinator."""
+    """Ask for descriptions of some groups; the request goes to their coordinator."""
 
     groups: list[String]
     include_authorized_operations: Bool = field("3+", default=False)
@@ -29,7 +29,7 @@ class DescribedGroupMember:
 
 @nested
 class DescribedGroup:
-    """A group. An unknown group has the state `Dead`; from version 6 on it is an error instead."""
+    """A group. An unknown group has the state `Dead`; from version 6 on it has an error too."""
 
     error_code: Int16 = field(default=0)
     error_message: String | None = field("6+", default=None)

@@ -35,7 +35,7 @@ class DescribeLagRequest:
 
 @nested
 class PartitionLag:
-    """The lag of one partition; offsets are -1 if there is an error."""
+    """The lag of one partition; its offsets are -1 if there is an error."""
 
     partition_index: Int32
     error_code: Int16 = field(default=0)
@@ -43,14 +43,15 @@ class PartitionLag:
     high_watermark: Int64 = field(default=-1)
     last_stable_offset: Int64 = field(default=-1)
     records: Int64 = field(default=-1)
-    """The number of records between the committed offset and the last stable offset that a consumer
-    would return: it excludes markers, deleted records and records of aborted transactions."""
+    """The number of records that a consumer would still get, from the committed offset up to the
+    last stable offset. Markers, deleted records and records of aborted transactions do not count.
+    """
     size_bytes: Int64 = field(default=-1)
     """Bytes of those records, as stored."""
     oldest_timestamp: Int64 = field(default=-1)
-    """The timestamp of the oldest of those records, ms since the epoch: the time when it was
+    """The timestamp, in ms since the epoch, of the oldest of those records: the time when it was
     produced, or appended if message.timestamp.type=LogAppendTime. It is exact to the batch, and -1
-    if nothing is left."""
+    if no record is left to read."""
     is_estimated: Bool = field(default=False)
     """True if the broker read only the first batches and estimated the rest."""
 
@@ -65,7 +66,7 @@ class TopicLag:
 
 @response(ApiKey.DESCRIBE_LAG)
 class DescribeLagResponse:
-    """One item for each partition; no item and INVALID_REQUEST if the request named too many."""
+    """One item for each partition; no items and INVALID_REQUEST if the request named too many."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

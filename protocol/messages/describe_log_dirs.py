@@ -28,10 +28,10 @@ class DescribeLogDirsPartition:
     partition_size: Int64
     """Size of the replica's segments in bytes."""
     offset_lag: Int64
-    """Records between the replica's log end and the high watermark; 0 for a leader. Of a copy it is
-    the records that are yet to be copied."""
+    """The number of records between the replica's log end and the high watermark; 0 for a leader.
+    For a replica that moves to this directory, the number of records still to be copied."""
     is_future_key: Bool = field(default=False)
-    """True for a copy that is being moved to another directory."""
+    """True for a replica that is being moved to this directory from another one."""
 
 
 @nested

@@ -27,9 +27,9 @@ class ProducerState:
     producer_epoch: Int32
     last_sequence: Int32 = field(default=-1)
     last_timestamp: Int64 = field(default=-1)
-    """Unix time in ms: the greatest timestamp of the producer's newest batch. If no batch of its
-    epoch is known, as after a marker, our brokers give the time at which they appended that marker,
-    or read it again after a restart."""
+    """The greatest timestamp of the producer's newest batch, in ms since the epoch. If no batch of
+    its epoch is known, as after a marker, our brokers return the time at which they appended that
+    marker, or read it again after a restart."""
     coordinator_epoch: Int32
     """The coordinator's epoch in the producer's newest marker; -1 if there is no marker."""
     current_txn_start_offset: Int64 = field(default=-1)

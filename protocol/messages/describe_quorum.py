@@ -7,7 +7,7 @@ from ..types import ZERO_UUID
 
 @nested
 class QuorumPartition:
-    """A partition to describe; the only one is 0."""
+    """A partition to describe; the metadata log has only partition 0."""
 
     partition_index: Int32
 
@@ -29,22 +29,22 @@ class DescribeQuorumRequest:
 
 @nested
 class ReplicaState:
-    """One copy of the metadata log, as the leader knows it."""
+    """One replica of the metadata log, as the leader knows it."""
 
     replica_id: Int32
     replica_directory_id: Uuid = field("2+", default=ZERO_UUID)
     log_end_offset: Int64
-    """The end of the copy's log; -1 if it is unknown."""
+    """The replica's log end offset; -1 if it is unknown."""
     last_fetch_timestamp: Int64 = field("1+", default=-1)
-    """The time of the copy's newest fetch by the leader's wall clock, in ms. It is -1 for the
-    leader's own copy, and if it is unknown."""
+    """The time of the replica's newest fetch by the leader's wall clock, in ms since the epoch. It
+    is -1 for the leader itself, and if it is unknown."""
     last_caught_up_timestamp: Int64 = field("1+", default=-1)
     """The wall-clock time, in ms, when the replica last had the whole log; -1 if unknown."""
 
 
 @nested
 class QuorumPartitionData:
-    """The metadata log and its copies."""
+    """The metadata log and its replicas."""
 
     partition_index: Int32
     error_code: Int16 = field(default=0)

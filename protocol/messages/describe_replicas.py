@@ -8,18 +8,18 @@ from ..schema import Int8, Int16, Int32, Int64, String, Uuid, field, nested, req
 from ..types import ZERO_UUID
 
 MOST_REPLICAS: Final = 500
-"""The most partitions that one request may name; the response has then about 300 kB."""
+"""The most partitions that one request may name; the response then has about 300 kB."""
 MOST_EPOCHS: Final = 32
-"""The most leader epochs that are reported of each replica."""
+"""The most leader epochs that are reported for each replica."""
 MOST_TRANSACTIONS: Final = 10
-"""The most open transactions that are reported of each replica."""
+"""The most open transactions that are reported for each replica."""
 
 
 class ReplicaRole(IntEnum):
     """The role of a replica."""
 
     NONE = 0
-    """The replica has no leader yet, or its directory has failed."""
+    """The replica has no role: it knows no leader yet, or its directory has failed."""
     LEADER = 1
     FOLLOWER = 2
 
@@ -34,7 +34,7 @@ class TopicRequest:
 
 @request(ApiKey.DESCRIBE_REPLICAS, versions="0", flexible="0+")
 class DescribeReplicasRequest:
-    """Ask a broker about its replicas of these partitions, at most MOST_REPLICAS."""
+    """Ask a broker about its replicas of at most MOST_REPLICAS partitions."""
 
     topics: list[TopicRequest]
 
@@ -53,14 +53,14 @@ class FollowerState:
 
     broker_id: Int32
     log_end_offset: Int64 = field(default=-1)
-    """The follower has fetched everything before this offset; -1 if it has not fetched yet."""
+    """The offset up to which the follower has fetched; -1 if it has not fetched yet."""
     held_offset: Int64 = field(default=-1)
-    """Everything before this offset counts towards the high watermark; with flush.policy=group,
-    that is what the follower has flushed."""
+    """The offset up to which the follower's log counts for the high watermark. With
+    flush.policy=group only the flushed part of the log counts."""
     behind_ms: Int64
-    """Milliseconds since the follower last had the whole of the leader's log; 0 if it has it now.
-    For a follower that has not fetched in this epoch the time is a bound: since the epoch began if
-    it is in sync, else replica.lag.time.max.ms more."""
+    """Milliseconds since the follower last had the leader's whole log; 0 if it has it now. If it
+    has not fetched in this epoch, the time counts from the epoch's start; for a follower outside
+    the ISR replica.lag.time.max.ms is added."""
 
 
 @nested
@@ -71,8 +71,8 @@ class UndecidedTransaction:
     producer_epoch: Int16
     first_offset: Int64
     started_ms: Int64 = field(default=-1)
-    """The timestamp of the transaction's first record, ms since the epoch. It is -1 if the broker
-    would have to read its disk to know it."""
+    """The timestamp of the transaction's first record, in ms since the epoch. It is -1 if the
+    broker would have to read its disk for it."""
 
 
 @nested
@@ -95,11 +95,11 @@ class PartitionResponse:
     epochs: list[EpochStart] = field(default=[])
     """The newest leader epochs, oldest first."""
     isr_nodes: list[Int32] = field(default=[])
-    """The replicas in sync; empty if this replica does not lead."""
+    """The in-sync replicas; empty if this replica does not lead."""
     followers: list[FollowerState] = field(default=[])
     """The followers in the order of the assignment; empty if this replica does not lead."""
     open_transactions: list[UndecidedTransaction] = field(default=[])
-    """The oldest open transactions. The first of them holds back the last stable offset."""
+    """The oldest open transactions; the first of them determines the last stable offset."""
 
 
 @nested
@@ -112,7 +112,7 @@ class TopicResponse:
 
 @response(ApiKey.DESCRIBE_REPLICAS)
 class DescribeReplicasResponse:
-    """One item for each partition; no item and INVALID_REQUEST if the request named too many."""
+    """One item for each partition; no items and INVALID_REQUEST if the request named too many."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

@@ -22,7 +22,7 @@ class Cursor:
 
 @request(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions="0", flexible="0+")
 class DescribeTopicPartitionsRequest:
-    """Ask for a page of partitions."""
+    """Ask for one page of topics and their partitions."""
 
     topics: list[TopicRequest]
     """The topics to describe. An empty list means every topic, in the order of the names."""
@@ -42,7 +42,7 @@ class DescribeTopicPartitionsResponsePartition:
     replica_nodes: list[Int32]
     isr_nodes: list[Int32]
     eligible_leader_replicas: list[Int32] | None = field(default=None)
-    """Replicas that are not in sync but are known to have every committed record."""
+    """Replicas outside the ISR that are known to have every committed record."""
     last_known_elr: list[Int32] | None = field(default=None)
     offline_replicas: list[Int32] = field(default=[])
 

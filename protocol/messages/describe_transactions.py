@@ -29,11 +29,11 @@ class TransactionState:
     """`Empty`, `Ongoing`, `PrepareCommit`, ..., as Kafka names them."""
     transaction_timeout_ms: Int32 = field(default=0)
     transaction_start_time_ms: Int64 = field(default=-1)
-    """The time when the transaction began, ms since the epoch; -1 if none is open."""
+    """The time when the open transaction began, in ms since the epoch; -1 if none is open."""
     producer_id: Int64 = field(default=-1)
     producer_epoch: Int16 = field(default=-1)
     topics: list[TopicData] = field(default=[])
-    """The partitions in the transaction; while it ends, only those that still lack the marker."""
+    """The partitions in the transaction; while it ends, only those without a marker yet."""
 
 
 @response(ApiKey.DESCRIBE_TRANSACTIONS)

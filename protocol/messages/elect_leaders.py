@@ -1,4 +1,4 @@
-"""ElectLeaders: elect the preferred leaders, or replicas out of sync where no other is left."""
+"""ElectLeaders: elect preferred leaders, or unclean leaders where no in-sync replica is alive."""
 
 from enum import IntEnum
 
@@ -52,7 +52,7 @@ class ReplicaElectionResult:
 
 @response(ApiKey.ELECT_LEADERS)
 class ElectLeadersResponse:
-    """One result for each partition of the request; if it named none, for each that changed."""
+    """One result for each partition of the request, or if it named none, for each that changed."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field("1+", default=0)

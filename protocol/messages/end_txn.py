@@ -17,11 +17,11 @@ class EndTxnRequest:
 
 @response(ApiKey.END_TXN)
 class EndTxnResponse:
-    """If there is no error, the outcome is decided and the coordinator will carry it out."""
+    """The outcome is decided if there is no error; the coordinator will carry it out."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)
     producer_id: Int64 = field("5+", default=-1)
-    """The producer id of the next transaction; it differs from the request's if epochs have run
-    out."""
+    """The producer id of the next transaction. It differs from the id in the request if the epochs
+    of that id are used up."""
     producer_epoch: Int16 = field("5+", default=-1)

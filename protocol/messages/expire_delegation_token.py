@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: let a token expire at another time, or at once (KIP-48)."""
+"""ExpireDelegationToken: let a token expire at another time, or immediately (KIP-48)."""
 
 from ..api import ApiKey
 from ..schema import Bytes, Int16, Int32, Int64, field, request, response
@@ -6,18 +6,18 @@ from ..schema import Bytes, Int16, Int32, Int64, field, request, response
 
 @request(ApiKey.EXPIRE_DELEGATION_TOKEN, versions="1-2", flexible="2+")
 class ExpireDelegationTokenRequest:
-    """Set when a token expires, which its secret names."""
+    """Set the time at which a token expires; the token's secret names it."""
 
     hmac: Bytes
     expiry_time_period_ms: Int64
-    """The milliseconds from now until the token expires; it is removed at once if negative."""
+    """The ms from now until the token expires; a negative number removes the token immediately."""
 
 
 @response(ApiKey.EXPIRE_DELEGATION_TOKEN)
 class ExpireDelegationTokenResponse:
-    """The time at which the token expires now, in milliseconds since the epoch.
+    """The time at which the token now expires, in milliseconds since the epoch.
 
-    It is the negative number of the request if the token was removed.
+    If the token was removed, it is the negative number of the request.
     """
 
     error_code: Int16 = field(default=0)

@@ -1,7 +1,7 @@
 """Fetch: read record batches, as a consumer or, to replicate them, as a follower.
 
-A request with a session id names only the partitions that changed since the last one (KIP-227). A
-follower that fetches at offset N thereby confirms that it has everything before N; its
+A request with a session id names only partitions whose parameters changed since the last request
+(KIP-227). A follower that fetches at offset N thereby confirms that it has everything before N; its
 `last_fetched_epoch` lets the leader find the offset at which the two logs diverge (KIP-595).
 """
 
@@ -36,12 +36,11 @@ class ReplicaState:
     """The follower's identity; from version 15 on its broker epoch fences zombies (KIP-903)."""
 
     replica_id: Int32 = field(default=-1)
-    """The follower's broker id; -1 for a consumer, -2 for a reader that wants the log as it is
-    stored."""
+    """The follower's broker id; -1 for a consumer, -2 for a tool that may read from any replica."""
     replica_epoch: Int64 = field(default=-1)
     incarnation_id: Uuid = field("15+", default=ZERO_UUID, tag=INCARNATION_TAG)
-    """Our own field: the incarnation id of the follower's registration, which clients do not know;
-    zeros if the follower does not say."""
+    """Our own field: the incarnation id of the follower's registration. It is zeros if the follower
+    does not send it; clients do not know the field."""
 
 
 @nested
@@ -60,16 +59,16 @@ class FetchPartition:
     """The most bytes to read; the first batch is returned whole even if it is larger."""
     replica_directory_id: Uuid = field("17+", default=ZERO_UUID, tag=0)
     high_watermark: Int64 = field("18+", default=UNKNOWN_HIGH_WATERMARK, tag=1)
-    """The high watermark that the reader knows. If the leader's is higher, it answers at once
+    """The high watermark that the reader knows. A leader with a higher one answers without waiting
     (KIP-1166)."""
     flushed_offset: Int64 = field("12+", default=-1, tag=FLUSHED_OFFSET_TAG)
-    """Our own field: the offset up to which the follower's log is on disk; -1 if the follower does
-    not say."""
+    """Our own field: the offset up to which the follower's log is flushed; -1 if the follower does
+    not send it."""
 
 
 @nested
 class FetchTopic:
-    """The partitions to read of one topic: by name up to version 12, by id from 13 on."""
+    """The partitions to read of one topic, which is named up to version 12, by id from 13 on."""
 
     topic: String = field("4-12", default="")
     topic_id: Uuid = field("13+", default=ZERO_UUID)
@@ -87,7 +86,7 @@ class ForgottenTopic:
 
 @request(ApiKey.FETCH, versions="4-18", flexible="12+")
 class FetchRequest:
-    """Read from partitions; wait at most `max_wait_ms` for `min_bytes` of records."""
+    """Read from partitions; wait up to `max_wait_ms` until `min_bytes` of records are available."""
 
     cluster_id: String | None = field("12+", default=None, tag=0)
     replica_id: Int32 = field("4-14", default=-1)
@@ -100,8 +99,8 @@ class FetchRequest:
     """The bound of the read: 0 for the high watermark, 1 for the last stable offset."""
     session_id: Int32 = field("7+", default=INVALID_SESSION_ID)
     session_epoch: Int32 = field("7+", default=FINAL_SESSION_EPOCH)
-    """The number of this request in the session; 0 to begin a session, -1 to use none. Both close
-    the session that `session_id` names."""
+    """The number of this request in the session; 0 begins a session, -1 uses none. Both close the
+    session that `session_id` names."""
     topics: list[FetchTopic]
     forgotten_topics_data: list[ForgottenTopic] = field("7+", default=[])
     rack_id: String = field("11+", default="")
@@ -109,7 +108,7 @@ class FetchRequest:
 
 @nested
 class EpochEndOffset:
-    """The end of an epoch in the leader's log: the follower truncates to it and fetches again."""
+    """The end of an epoch in the leader's log, to which the follower truncates."""
 
     epoch: Int32 = field(default=-1)
     end_offset: Int64 = field(default=-1)
@@ -125,7 +124,7 @@ class SnapshotId:
 
 @nested
 class AbortedTransaction:
-    """The producer's aborted records: from `first_offset` to its next abort marker."""
+    """The records of a producer from `first_offset` up to its next abort marker are aborted."""
 
     producer_id: Int64
     first_offset: Int64
@@ -144,7 +143,7 @@ class PartitionData:
     current_leader: LeaderIdAndEpoch | None = field("12+", default=None, tag=1)
     snapshot_id: SnapshotId | None = field("12+", default=None, tag=2)
     aborted_transactions: list[AbortedTransaction] | None = field(default=None)
-    """The aborted transactions among `records`; None unless `isolation_level` is 1."""
+    """The aborted transactions in `records`; None unless `isolation_level` is 1."""
     preferred_read_replica: Int32 = field("11+", default=-1)
     """The id of a nearer replica to read from; -1 if there is none (KIP-392)."""
     records: Records | None
@@ -162,7 +161,7 @@ class FetchableTopicResponse:
 
 @response(ApiKey.FETCH)
 class FetchResponse:
-    """The batches read; within a session, only the partitions that have something new."""
+    """The batches read; within a session, only partitions that have something new."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field("7+", default=0)

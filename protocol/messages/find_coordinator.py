@@ -6,7 +6,7 @@ from ..api import ApiKey
 from ..schema import Int8, Int16, Int32, String, field, nested, request, response
 
 NO_NODE = -1
-"""The `node_id` of an answer that has an error."""
+"""The `node_id` in an answer that has an error."""
 
 
 class CoordinatorType(IntEnum):
@@ -41,7 +41,7 @@ class Coordinator:
 
 @response(ApiKey.FIND_COORDINATOR)
 class FindCoordinatorResponse:
-    """One item for each key; up to version 3 the fields of the response are the only one."""
+    """One item for each key; up to version 3 the response itself has the fields of the one item."""
 
     throttle_time_ms: Int32 = field("1+", default=0)
     error_code: Int16 = field("0-3", default=0)

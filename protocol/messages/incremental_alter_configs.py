@@ -29,7 +29,7 @@ class AlterableConfig:
 
 @nested
 class AlterConfigsResource:
-    """The changes to one topic or broker; either all are made or none."""
+    """The changes to one resource; all of them are made or none."""
 
     resource_type: Int8
     """The kind of resource: a ResourceType of DescribeConfigs."""

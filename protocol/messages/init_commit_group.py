@@ -1,4 +1,4 @@
-"""InitCommitGroup, our own API: a job that commits transactions together takes over its group.
+"""InitCommitGroup, our own API: a job that commits transactions together begins a run of its group.
 
 Each start of the job is a run. The group remembers the newest run, and the last batch it committed.
 """

@@ -18,16 +18,16 @@ class JoinGroupRequestProtocol:
 
 @request(ApiKey.JOIN_GROUP, versions="0-9", flexible="6+")
 class JoinGroupRequest:
-    """Join or rejoin a group. From version 4 on a new member is given an id and asks again."""
+    """Join a group, or join it again. From version 4 on a new member gets an id and asks again."""
 
     group_id: String
     session_timeout_ms: Int32
     rebalance_timeout_ms: Int32 = field("1+", default=-1)
-    """Milliseconds that a rebalance waits for this member; -1 for the session timeout."""
+    """Milliseconds that a rebalance waits for this member; -1 means the session timeout."""
     member_id: String
     """The member's id; empty for a new member."""
     group_instance_id: String | None = field("5+", default=None)
-    """The name of a static member, which it keeps when it restarts (KIP-345)."""
+    """The name of a static member, which stays the same when the member restarts (KIP-345)."""
     protocol_type: String
     """`consumer`, `connect`, `sr`, ...: the same for all members of a group."""
     protocols: list[JoinGroupRequestProtocol]
@@ -55,11 +55,10 @@ class JoinGroupResponse:
     generation_id: Int32 = field(default=NO_GENERATION)
     protocol_type: String | None = field("7+", default=None)
     protocol_name: String | None = field(nullable="7+", default="")
-    """The chosen protocol. It is None only with an error; before version 7, empty instead of None.
-    """
+    """The chosen protocol. With an error it is None, or before version 7 empty."""
     leader: String = field(default="")
     skip_assignment: Bool = field("9+", default=False)
     """True if the leader must not compute a new assignment (KIP-814)."""
     member_id: String = field(default="")
     members: list[JoinGroupResponseMember] = field(default=[])
-    """The members of the group, for its leader; empty for every other member."""
+    """All members of the group, if the receiving member leads it; empty for other members."""

@@ -1,4 +1,4 @@
-"""The present leader of a partition, sent with an error to spare a Metadata request (KIP-951)."""
+"""The leader of a partition, sent with an error so that no Metadata request is needed (KIP-951)."""
 
 from ..schema import Int32, String, field, nested
 

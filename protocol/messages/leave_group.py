@@ -1,4 +1,4 @@
-"""LeaveGroup: remove members at once instead of by timeout; an admin may remove static members."""
+"""LeaveGroup: remove members without waiting for a timeout; admins remove static members by it."""
 
 from ..api import ApiKey
 from ..schema import Int16, Int32, String, field, nested, request, response

@@ -25,7 +25,7 @@ class ListedGroup:
 
 @response(ApiKey.LIST_GROUPS)
 class ListGroupsResponse:
-    """The groups that are loaded, and an error if the state of some group is still being loaded."""
+    """The loaded groups, and an error if the state of some groups is still being loaded."""
 
     throttle_time_ms: Int32 = field("1+", default=0)
     error_code: Int16 = field(default=0)

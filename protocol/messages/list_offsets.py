@@ -8,9 +8,9 @@ from ..schema import Int8, Int16, Int32, Int64, String, field, nested, request, 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
 MAX_TIMESTAMP = -3
-"""Asks for offset and timestamp of the record with the largest timestamp (version 7, KIP-734)."""
+"""The timestamp that asks for the record with the largest timestamp (version 7, KIP-734)."""
 EARLIEST_LOCAL_TIMESTAMP = -4
-"""Asks for the first offset on the broker's own disk (version 8, tiered storage)."""
+"""The timestamp that asks for the first offset on the broker's own disk (version 8)."""
 LATEST_TIERED_TIMESTAMP = -5
 EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
 
@@ -41,7 +41,8 @@ class ListOffsetsRequest:
     replica_id: Int32 = field(default=-1)
     """The id of the broker that asks; -1 for a consumer."""
     isolation_level: Int8 = field("2+", default=0)
-    """The isolation level: "latest" is the high watermark for 0, the last stable offset for 1."""
+    """The isolation level, which decides on the latest offset: the high watermark for 0, the last
+    stable offset for 1."""
     topics: list[ListOffsetsTopic]
     timeout_ms: Int32 = field("10+", default=0)
     """Milliseconds that a lookup in tiered storage may take."""
@@ -70,10 +71,10 @@ class ListOffsetsPartitionResponse:
     partition_index: Int32
     error_code: Int16 = field(default=0)
     timestamp: Int64 = field(default=-1)
-    """Timestamp of the record found, in ms; -1 if none was, and for the earliest and latest offset.
-    """
+    """The timestamp of the record found, in ms since the epoch. It is -1 if none was found, and for
+    the earliest and latest offset."""
     offset: Int64 = field(default=-1)
-    """The offset found; -1 if no record is that new."""
+    """The offset found; -1 if no record has that timestamp or a later one."""
     leader_epoch: Int32 = field("4+", default=-1)
 
 

@@ -26,7 +26,7 @@ class OngoingPartitionReassignment:
 
     partition_index: Int32
     replicas: list[Int32]
-    """The ids of all its replicas, old and new."""
+    """The ids of all brokers with a replica, old and new."""
     adding_replicas: list[Int32]
     removing_replicas: list[Int32]
 
@@ -41,7 +41,7 @@ class OngoingTopicReassignment:
 
 @response(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 class ListPartitionReassignmentsResponse:
-    """The partitions that are being reassigned; others are left out."""
+    """The partitions that are being reassigned, and no others."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

@@ -11,8 +11,7 @@ class ListTransactionsRequest:
     state_filters: list[String] = field(default=[])
     producer_id_filters: list[Int64] = field(default=[])
     duration_filter: Int64 = field("1+", default=-1)
-    """Passes only transactions that have been open for longer, in ms; a negative value passes all.
-    """
+    """The ms for which a transaction must have been open to pass; a negative value passes all."""
     transactional_id_pattern: String | None = field("2+", default=None)
     """A regular expression that the whole transactional id must match; None passes all."""
 
@@ -28,7 +27,7 @@ class TransactionState:
 
 @response(ApiKey.LIST_TRANSACTIONS)
 class ListTransactionsResponse:
-    """The ids found, and those state filters that name no state which this broker knows."""
+    """The ids found, and the state filters that are not names of states."""
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(default=0)

@@ -1,4 +1,4 @@
-"""Metadata: read the cluster's brokers, topics and partitions, and who leads each partition."""
+"""Metadata: read the cluster's brokers, topics, partitions, and the partitions' leaders."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int16, Int32, String, Uuid, field, nested, request, response
@@ -22,8 +22,7 @@ class MetadataRequest:
     topics: list[MetadataRequestTopic] | None = field(default=None, nullable="1+")
     """The topics. None means all, and an empty list none; in version 0 an empty list means all."""
     allow_auto_topic_creation: Bool = field("4+", default=True)
-    """If true, create unknown topics, provided that auto.create.topics.enable is on at the broker.
-    """
+    """If true, create unknown topics, if the broker's auto.create.topics.enable is on as well."""
     include_cluster_authorized_operations: Bool = field("8-10", default=False)
     include_topic_authorized_operations: Bool = field("8+", default=False)
 
@@ -64,7 +63,7 @@ class MetadataResponseTopic:
     is_internal: Bool = field("1+", default=False)
     partitions: list[MetadataResponsePartition] = field(default=[])
     topic_authorized_operations: Int32 = field("8+", default=OPERATIONS_NOT_ASKED)
-    """Bits of the operations allowed; the smallest int32 if the request did not ask for them."""
+    """The allowed operations as a bit set; the smallest int32 if they were not asked for."""
 
 
 @response(ApiKey.METADATA)
@@ -75,10 +74,9 @@ class MetadataResponse:
     brokers: list[MetadataResponseBroker]
     cluster_id: String | None = field("2+", default=None)
     controller_id: Int32 = field("1+", default=-1)
-    """A live broker to send admin requests to; it forwards them, as controllers serve no clients.
-    """
+    """The id of a live broker that forwards admin requests, since controllers serve no clients."""
     topics: list[MetadataResponseTopic]
     cluster_authorized_operations: Int32 = field("8-10", default=OPERATIONS_NOT_ASKED)
     error_code: Int16 = field("13+", default=0)
-    """REBOOTSTRAP_REQUIRED tells the client to start again from its bootstrap servers (KIP-1102).
-    """
+    """The error; REBOOTSTRAP_REQUIRED tells the client to start again from its bootstrap servers
+    (KIP-1102)."""

@@ -5,7 +5,7 @@ from ..schema import Int16, Int32, Int64, String, Uuid, field, nested, request, 
 from ..types import ZERO_UUID
 
 NO_GENERATION = -1
-"""The generation in a commit by a client that is not a member; its member id is empty."""
+"""The generation in a commit by a client that is no group member; its member id is empty."""
 
 
 @nested
@@ -17,7 +17,7 @@ class OffsetCommitRequestPartition:
     committed_leader_epoch: Int32 = field("6+", default=-1)
     """The leader epoch of the last record read; -1 if it is not known."""
     committed_metadata: String | None = field(default=None)
-    """Text for the application alone; the broker stores it and returns it."""
+    """A text of the application, which the broker stores and returns."""
 
 
 @nested
@@ -38,8 +38,7 @@ class OffsetCommitRequest:
     member_id: String = field(default="")
     group_instance_id: String | None = field("7+", default=None)
     retention_time_ms: Int64 = field("2-4", default=-1)
-    """Milliseconds to keep the offsets; -1 to keep them as long as the broker's configuration says.
-    """
+    """Milliseconds to keep the offsets; -1 means the broker's offsets.retention.minutes."""
     topics: list[OffsetCommitRequestTopic]
 
 

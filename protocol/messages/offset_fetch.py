@@ -1,4 +1,4 @@
-"""OffsetFetch: read groups' committed offsets, from version 8 on of many groups (KIP-709)."""
+"""OffsetFetch: read committed offsets of a group, from version 8 on of many groups (KIP-709)."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int16, Int32, Int64, String, Uuid, field, nested, request, response
@@ -38,7 +38,7 @@ class OffsetFetchRequest:
     """The topics to read; None means every topic that the group has committed."""
     groups: list[OffsetFetchRequestGroup] = field("8+", default=[])
     require_stable: Bool = field("7+", default=False)
-    """If true, an offset that an open transaction may change gives UNSTABLE_OFFSET_COMMIT
+    """If true, an offset that an open transaction may change is answered UNSTABLE_OFFSET_COMMIT
     (KIP-447)."""
 
 

@@ -1,6 +1,7 @@
 """OffsetForLeaderEpoch: find where a leader epoch ends in the leader's log (KIP-101).
 
-By it a reader finds the offset at which its own log, or its position, diverges from the leader's.
+With the answer a reader finds the offset at which its own log or position diverges from the
+leader's log.
 """
 
 from ..api import ApiKey
@@ -40,14 +41,13 @@ class OffsetForLeaderEpochRequest:
 
 @nested
 class EpochEndOffset:
-    """The largest epoch in the log that is not above the requested one, and its end offset."""
+    """The largest epoch in the log up to the requested one, and the offset where it ends."""
 
     error_code: Int16 = field(default=0)
     partition: Int32
     leader_epoch: Int32 = field(default=-1)
-    """The epoch found; if the log begins with a later one, the epoch asked for; -1 if none is
-    known.
-    """
+    """The epoch found. It is the requested one if the log begins with a later epoch, and -1 if no
+    epoch is known."""
     end_offset: Int64 = field(default=-1)
 
 

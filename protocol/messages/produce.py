@@ -1,7 +1,7 @@
 """Produce: append record batches to the partitions that the broker leads.
 
-Versions 0-2 have older record formats. ApiVersions lists them, because librdkafka before 2.11.1
-requires it, but a request in one of them is refused.
+Versions 0 to 2 have older record formats. ApiVersions lists these versions, because librdkafka
+before 2.11.1 requires that, but requests in them are refused.
 """
 
 from ..api import ApiKey
@@ -10,7 +10,7 @@ from ..types import ZERO_UUID
 from .leader_hint import LeaderIdAndEpoch, NodeEndpoint
 
 ACKS_ALL = -1
-"""The `acks` of a producer that waits until all replicas in sync have its batches."""
+"""The `acks` of a producer that waits until all in-sync replicas have its batches."""
 
 
 @nested
@@ -23,7 +23,7 @@ class PartitionProduceData:
 
 @nested
 class TopicProduceData:
-    """Batches for one topic, named up to version 12, and given by its id from 13 on (KIP-516)."""
+    """Batches for one topic, named up to version 12 and given by its id from 13 on (KIP-516)."""
 
     name: String = field("3-12", default="")
     topic_id: Uuid = field("13+", default=ZERO_UUID)
@@ -36,8 +36,8 @@ class ProduceRequest:
 
     transactional_id: String | None = field(default=None)
     acks: Int16
-    """Whom to wait for: -1 for every in-sync replica, 1 for the leader only, 0 to get no response.
-    """
+    """The replicas to wait for: -1 for every in-sync replica, 1 for the leader only, 0 for none.
+    With 0 there is no response."""
     timeout_ms: Int32
     """Milliseconds that a request with acks=-1 may wait for the replicas."""
     topic_data: list[TopicProduceData]
@@ -45,10 +45,10 @@ class ProduceRequest:
 
 @nested
 class BatchIndexAndErrorMessage:
-    """One record because of which its batch was refused."""
+    """One record that caused its batch to be refused."""
 
     batch_index: Int32
-    """Index of the record within the partition's records."""
+    """The index of the record in the partition's batch."""
     batch_index_error_message: String | None = field(default=None)
 
 
@@ -63,8 +63,8 @@ class PartitionProduceResponse:
     log_append_time_ms: Int64 = field(default=-1)
     """The time of the append if the topic has message.timestamp.type=LogAppendTime, else -1."""
     log_start_offset: Int64 = field("5+", default=-1)
-    """The partition's first offset, by which a producer tells retention from data loss; -1 if
-    unknown."""
+    """The partition's log start offset, by which a producer distinguishes retention from data loss;
+    -1 if unknown."""
     record_errors: list[BatchIndexAndErrorMessage] = field("8+", default=[])
     error_message: String | None = field("8+", default=None)
     current_leader: LeaderIdAndEpoch | None = field("10+", default=None, tag=0)

@@ -11,7 +11,7 @@ class PushTelemetryRequest:
     client_instance_id: Uuid
     subscription_id: Int32
     terminating: Bool
-    """True if the client ends, so that this is its last push."""
+    """True if this is the client's last push, because it closes."""
     compression_type: Int8
     """The codec of `metrics`, a `compression.Codec`."""
     metrics: Bytes

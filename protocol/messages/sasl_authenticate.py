@@ -6,7 +6,7 @@ from ..schema import Bytes, Int16, Int64, String, field, request, response
 
 @request(ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+")
 class SaslAuthenticateRequest:
-    """A token of the chosen mechanism."""
+    """The client's next token of the chosen mechanism."""
 
     auth_bytes: Bytes
 

@@ -6,7 +6,7 @@ from ..schema import Int16, String, field, request, response
 
 @request(ApiKey.SASL_HANDSHAKE, versions="0-1", flexible="none")
 class SaslHandshakeRequest:
-    """Name the mechanism. After version 0 tokens follow as frames of their own (KIP-152)."""
+    """Name the mechanism. After version 0, tokens follow in frames without headers (KIP-152)."""
 
     mechanism: String
 

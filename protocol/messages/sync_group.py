@@ -14,14 +14,14 @@ class SyncGroupRequestAssignment:
 
 @request(ApiKey.SYNC_GROUP, versions="0-5", flexible="4+")
 class SyncGroupRequest:
-    """Ask for the member's own assignment; the leader's request carries the assignments of all."""
+    """Ask for the member's own assignment; the leader's request has those of all members."""
 
     group_id: String
     generation_id: Int32
     member_id: String
     group_instance_id: String | None = field("3+", default=None)
     protocol_type: String | None = field("5+", default=None)
-    """The type that the group must have; None skips the check."""
+    """The protocol type that the group must have; None skips the check."""
     protocol_name: String | None = field("5+", default=None)
     """The protocol that the group must have chosen; None skips the check."""
     assignments: list[SyncGroupRequestAssignment] = field(default=[])

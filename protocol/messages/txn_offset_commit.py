@@ -24,7 +24,7 @@ class TxnOffsetCommitRequestTopic:
 
 @request(ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+")
 class TxnOffsetCommitRequest:
-    """Commit offsets of a group; from version 5 on this also adds the group to the transaction."""
+    """Commit offsets of a group; from version 5 on, this also adds the group to the transaction."""
 
     transactional_id: String
     group_id: String

@@ -30,7 +30,7 @@ class FeatureUpdateKey:
 
 @request(ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+")
 class UpdateFeaturesRequest:
-    """Change the levels of features: of all of them, or of none."""
+    """Change the levels of features, all of them or none."""
 
     timeout_ms: Int32 = field(default=60_000)
     feature_updates: list[FeatureUpdateKey]

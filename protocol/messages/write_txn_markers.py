@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: a coordinator has partition leaders write a transaction's outcome."""
+"""WriteTxnMarkers: a coordinator asks partition leaders to write the outcome of transactions."""
 
 from ..api import ApiKey
 from ..schema import Bool, Int8, Int16, Int32, Int64, String, field, nested, request, response
@@ -22,10 +22,10 @@ class WritableTxnMarker:
     """True if the transaction is committed, false if it is aborted."""
     topics: list[WritableTxnMarkerTopic]
     coordinator_epoch: Int32
-    """The epoch of the coordinator; a leader refuses a marker of an outdated coordinator."""
+    """The epoch of the coordinator; leaders refuse markers of an outdated coordinator."""
     transaction_version: Int8 = field("2+", default=0)
-    """The transaction protocol. With 2 the epoch was raised for this marker, so a marker with the
-    producer's present epoch is refused (KIP-890, KIP-1228)."""
+    """The level of transaction.version. With 2 the epoch was raised for this marker, so that a
+    marker with the producer's present epoch is refused (KIP-890, KIP-1228)."""
 
 
 @request(ApiKey.WRITE_TXN_MARKERS, versions="1-2", flexible="1+")

@@ -1,4 +1,4 @@
 """RecordBatch v2: the header, the records, and the two codecs that read and write them.
 
-Pure: bytes in, values out. It knows no topic, no request and no file.
+Pure: bytes in, values out.
 """

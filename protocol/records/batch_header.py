@@ -1,6 +1,6 @@
 """RecordBatch v2: a view of its header, its checksum, and the fields a broker checks and stamps.
 
-This module never reads the records; `records.py` does that. A batch is
+`records.py` reads the records. A batch is
 
     0 base_offset int64 | 8 batch_length int32 (bytes after this field) | 12 leader_epoch int32
     16 magic int8 | 17 crc uint32 (CRC-32C of everything after it) | 21 attributes int16
@@ -28,7 +28,7 @@ from .record_python import MIN_RECORD_BYTES
 HEADER_SIZE: Final = 61
 MAGIC: Final = 2
 SIZE_AND_OFFSET: Final = 12
-"""Bytes of a batch that `batch_length` does not count: the first two fields."""
+"""The bytes of the first two fields, which `batch_length` does not count."""
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CRC: Final = struct.Struct(">I")
@@ -39,7 +39,7 @@ _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 
 _LOW_ATTRIBUTES: Final = 22
-"""The place of the attributes' second byte, in which are all bits that are in use."""
+"""The position of the attributes' low byte, which has all attribute bits that are in use."""
 
 CODEC_MASK: Final = 0x07
 TIMESTAMP_TYPE_BIT: Final = 0x08
@@ -50,9 +50,9 @@ _LAST_CODEC: Final = int(Codec.ZSTD)
 _CLIENT_BITS: Final = CODEC_MASK | TRANSACTIONAL_BIT
 _MAX_INT32: Final = 0x7FFF_FFFF
 MOST_PACKED_RECORDS: Final = 1 << 20
-"""The most records in a client's compressed batch of up to 7 MB. It bounds the memory of readers,
-compaction too, which hold something for each record. A larger batch may have one record for every 7
-of its bytes."""
+"""The most records of a client's compressed batch of up to 7 MB; a larger batch may have one record
+for every 7 of its bytes. This bounds the memory of readers and of compaction, which hold something
+for each record."""
 
 
 class TimestampType(IntEnum):
@@ -63,7 +63,7 @@ class TimestampType(IntEnum):
 
 
 class BatchHeader:
-    """A copy of the header's fields as numbers; changing it does not change the batch's bytes."""
+    """A copy of the header's fields as numbers; changing the copy does not change the batch."""
 
     __slots__ = (
         "attributes",
@@ -103,7 +103,7 @@ class BatchHeader:
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record, even if compaction has removed that record since."""
+        """The offset of the last record, even if compaction has removed that record since."""
         return int(self.base_offset + self.last_offset_delta)
 
     @property
@@ -113,19 +113,19 @@ class BatchHeader:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record, -1 if records have none; 0 follows 2^31 - 1."""
+        """The sequence number of the last record, or -1 if it has none; 0 follows 2^31 - 1."""
         if self.base_sequence < 0:
             return -1
         return int(self.base_sequence + self.last_offset_delta) & _MAX_INT32
 
     @property
     def compression(self) -> Codec:
-        """The codec of the records; raise ValueError for the numbers 5 to 7, which have none."""
+        """The compression codec of the records; raise ValueError for the unused numbers 5 to 7."""
         return Codec(self.attributes & CODEC_MASK)
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """The clock of the timestamps; with LOG_APPEND_TIME all are the batch's max timestamp."""
+        """The clock of the timestamps; with LOG_APPEND_TIME all records have the max timestamp."""
         return TimestampType(self.attributes >> 3 & 1)
 
     @property
@@ -135,12 +135,12 @@ class BatchHeader:
 
     @property
     def is_control(self) -> bool:
-        """True if the batch's records are for the log's readers, never for an application."""
+        """True if the records are markers for readers of the log, and not an application's data."""
         return bool(self.attributes & CONTROL_BIT)
 
     @property
     def has_delete_horizon(self) -> bool:
-        """True if the base timestamp is the time from which compaction may drop tombstones."""
+        """True if the base timestamp holds the time from which compaction may drop tombstones."""
         return bool(self.attributes & DELETE_HORIZON_BIT)
 
     def __repr__(self) -> str:
@@ -151,7 +151,7 @@ class BatchHeader:
 
 
 def is_transactional(batch: Buffer) -> bool:
-    """True if a batch says that it is part of a transaction; False if its header is not whole."""
+    """True if the batch is part of a transaction; False also if the header is cut off."""
     return len(batch) >= HEADER_SIZE and bool(batch[_LOW_ATTRIBUTES] & TRANSACTIONAL_BIT)
 
 
@@ -167,10 +167,10 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
 
 
 def headers(buf: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield position and header of each whole batch from `pos` on; skip a cut-off last one.
+    """Yield position and header of each whole batch from `pos` on; skip a cut-off last batch.
 
-    Raise RemoteProtocolError for a size that no batch can have: the next batch cannot be found
-    then.
+    Raise RemoteProtocolError for a size that no batch can have, because the next batch cannot be
+    found.
     """
     end = len(buf)
     while end - pos >= HEADER_SIZE:
@@ -185,17 +185,18 @@ def headers(buf: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def crc_is_valid(buf: Buffer, pos: int, header: BatchHeader) -> bool:
-    """True if the checksum matches the batch's bytes, all of which must be in `buf`."""
+    """True if the checksum matches the batch's bytes; `buf` must hold the whole batch."""
     return bool(crc32c(memoryview(buf)[pos + 21 : pos + header.size]) == header.crc)
 
 
 def validate_for_append(
     buf: Buffer, header: BatchHeader, max_message_bytes: int = _MAX_INT32
 ) -> None:
-    """Check that `buf` holds one valid batch of a client, as far as the records need not be read.
+    """Check that `buf` holds exactly one valid batch of a client, without reading its records.
 
     Raise ApiError with the code that Kafka answers: CORRUPT_MESSAGE for damaged bytes,
-    INVALID_RECORD for well-formed but forbidden ones, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP.
+    INVALID_RECORD for well-formed but forbidden ones, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP,
+    UNSUPPORTED_COMPRESSION_TYPE.
     """
     size = header.size
     if size != len(buf):
@@ -249,14 +250,14 @@ def _refuse_attributes(attributes: int) -> None:
 def stamp(
     buf: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int
 ) -> None:
-    """Set base offset and leader epoch in `buf` and in `header`; the checksum stays valid."""
+    """Set base offset and leader epoch in `buf` and in `header`; no new checksum is needed."""
     _PLACE.pack_into(buf, 0, base_offset, header.batch_length, leader_epoch)
     header.base_offset = base_offset
     header.leader_epoch = leader_epoch
 
 
 def rewrite_as_log_append_time(buf: bytearray | memoryview, pos: int, timestamp_ms: int) -> None:
-    """Replace all timestamps by the broker's; the new checksum costs a pass over the batch."""
+    """Give all records the timestamp `timestamp_ms`, and compute the checksum anew."""
     (attributes,) = _INT16.unpack_from(buf, pos + 21)
     _INT16.pack_into(buf, pos + 21, attributes | TIMESTAMP_TYPE_BIT)
     _INT64.pack_into(buf, pos + 35, timestamp_ms)
@@ -266,7 +267,7 @@ def rewrite_as_log_append_time(buf: bytearray | memoryview, pos: int, timestamp_
 def rewrite_max_timestamp(
     buf: bytearray | memoryview, pos: int, header: BatchHeader, timestamp_ms: int
 ) -> None:
-    """Set the greatest timestamp in the batch and its header, and compute the checksum anew."""
+    """Set the max timestamp in the batch and in `header`, and compute the checksum anew."""
     _INT64.pack_into(buf, pos + 35, timestamp_ms)
     header.max_timestamp = timestamp_ms
     seal(buf, pos)
@@ -276,7 +277,7 @@ def rewrite_max_timestamp(
 def rewrite_producer(
     buf: bytearray | memoryview, pos: int, *, producer_id: int, epoch: int, base_sequence: int
 ) -> None:
-    """Set a producer's new id, epoch and sequence in a batch that it is to send again."""
+    """Set the producer's id, epoch and base sequence in a batch, and compute the checksum anew."""
     _PRODUCER.pack_into(buf, pos + 43, producer_id, epoch, base_sequence)
     seal(buf, pos)
 

@@ -1,7 +1,8 @@
 """Chooses the record codec: the compiled one if it was built, else the one in Python.
 
-Both do what `record_python` documents and write the same bytes. MINIKAFKA_RECORDS=python or
-=compiled in the environment chooses one; an unknown or missing codec is an ImportError.
+Both do what `record_python` documents and write the same bytes. The environment variable
+MINIKAFKA_RECORDS chooses one, as `python` or `compiled`; an unknown or missing codec is an
+ImportError.
 """
 
 from typing import Any, Final, TypeVar
@@ -16,9 +17,9 @@ COLUMNS_PAY_FROM: Final = 400
 
 
 def _compiled() -> Any:
-    """Import the compiled module, or return None if the codec in Python shall be used.
+    """Import the compiled codec; return None if the codec in Python is to be used.
 
-    Raise ImportError if the setting is unknown, or names a codec that is missing.
+    Raise ImportError if MINIKAFKA_RECORDS is unknown, or names a codec that is missing.
     """
     if RECORDS == "python":
         return None
@@ -49,9 +50,9 @@ first_at: Any = _live.first_at
 def decode_many(
     body: Any, count: int, base: tuple[int, int, Any], make: type[T], prefix: tuple[Any, ...] = ()
 ) -> list[T]:
-    """Do what `decode` does, with numpy if that is faster and installed. Clients use it.
+    """Decode as `decode` does, with numpy if that is faster and installed; for clients.
 
-    Brokers and tools use `decode`, because they read few records and numpy costs them memory.
+    Brokers and tools use `decode`, because they read few records and numpy costs memory.
     """
     if compiled is None and count >= COLUMNS_PAY_FROM:
         try:
@@ -65,7 +66,7 @@ def decode_many(
 
 
 def decode_columns(body: Any, count: int, base: tuple[int, int, Any]) -> Columns:
-    """Do what the chosen codec's `decode_columns` does, with numpy as in `decode_many`."""
+    """Decode as the chosen codec's `decode_columns` does, with numpy as in `decode_many`."""
     if compiled is None and count >= COLUMNS_PAY_FROM:
         try:
             from . import record_columns

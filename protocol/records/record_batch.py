@@ -1,7 +1,7 @@
-"""RecordBatch v2: the names of `batch_header` and `records` that others use, in one place.
+"""RecordBatch v2: exports the public names of `batch_header` and `records` in one place.
 
-Records are sent and stored as these bytes. `batch_header` reads and changes headers only, `records`
-reads and writes the records.
+Records are sent and stored as RecordBatch v2. `batch_header` reads and changes headers only,
+`records` reads and writes the records.
 """
 
 from ..compression import Codec

@@ -1,8 +1,8 @@
 """Checks the records of a batch, or finds one by timestamp, without making record objects.
 
-Brokers use it; they otherwise read only a batch's header. A compressed batch is decompressed up to
-the bytes that the caller allows. As the sender chooses how far a batch expands, the caller allows
-few bytes on its event loop and leaves larger batches to a worker process.
+Brokers use it where a batch's header does not suffice. A compressed batch is decompressed up to as
+many bytes as the caller allows. The sender of a batch chooses how far it expands, so the caller
+allows few bytes on its event loop and leaves larger batches to a worker process.
 """
 
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ INT64_MAX: Final = (1 << 63) - 1
 
 
 class RecordRules(NamedTuple):
-    """The rules that the records of a batch must keep besides being well-formed."""
+    """The rules that the records of a well-formed batch must keep."""
 
     needs_keys: bool = False
     earliest_ms: int = INT64_MIN
@@ -31,7 +31,7 @@ class RecordError(NamedTuple):
     """One record that breaks a rule, as a produce response names it (KIP-467)."""
 
     batch_index: int
-    """The record's place in the batch, from 0."""
+    """The index of the record in the batch, from 0."""
     message: str
 
 
@@ -46,12 +46,12 @@ class RefusedRecords(ApiError):
 
 
 class Verdict(NamedTuple):
-    """The result of checking a batch; a plain value, because a worker process may send it."""
+    """The result of checking a batch, a plain value that a worker process can return."""
 
     max_timestamp: int = -1
-    """Milliseconds; the greatest of the records' timestamps, whatever the header states."""
+    """The greatest timestamp of the records in ms, whatever the header says; -1 if refused."""
     byte_count: int = 0
-    """Decompressed size; 0 if the batch could not be opened."""
+    """The size of the records after decompression; 0 if the batch could not be opened."""
     error: ErrorCode = ErrorCode.NONE
     detail: str = ""
     record_errors: tuple[RecordError, ...] = ()
@@ -68,11 +68,11 @@ def judge(
     rules: RecordRules,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> Verdict:
-    """Check all records of a client's batch, whose header is already checked.
+    """Check all records of a client's batch whose header has been checked already.
 
     The verdict is INVALID_RECORD if a record is malformed or lacks a required key, and
-    INVALID_TIMESTAMP if one is out of bounds, as in Kafka. Raise ExpandsTooFar if the batch is
-    larger than `max_bytes` decompressed.
+    INVALID_TIMESTAMP if a timestamp is out of bounds, as in Kafka. Raise ExpandsTooFar if the batch
+    is larger than `max_bytes` after decompression.
     """
     base = header.base_timestamp
     earliest = INT64_MIN if base < 0 else _within(rules.earliest_ms - base)
@@ -107,9 +107,10 @@ def _refusal(size: int, code: ErrorCode, indexes: tuple[int, ...], why: str) -> 
 
 
 def judge_in_full(batch: bytes, rules: RecordRules) -> Verdict:
-    """Check a whole batch as `judge` does. This is the function that a worker process runs.
+    """Check a whole batch as `judge` does, whatever its size up to the default limit.
 
-    The verdict is MESSAGE_TOO_LARGE if the batch expands too far.
+    A worker process runs this function. The verdict is MESSAGE_TOO_LARGE if the batch expands
+    beyond the limit.
     """
     try:
         return judge(batch, BatchHeader(batch), rules)
@@ -123,12 +124,10 @@ def find(
     first_offset: int,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> tuple[int, int] | None:
-    """Return (timestamp, offset) of the first record with at least the given timestamp and offset.
+    """Return (timestamp, offset) of the first record that has at least the given ones.
 
-    None if there is no such record.
-
-    Raise RemoteProtocolError if the batch cannot be read, ExpandsTooFar if it is larger than
-    `max_bytes` decompressed.
+    Return None if there is no such record. Raise RemoteProtocolError if the batch cannot be read,
+    ExpandsTooFar if it is larger than `max_bytes` after decompression.
     """
     header = BatchHeader(batch)
     if header.max_timestamp < timestamp or header.last_offset < first_offset:

@@ -1,8 +1,9 @@
-"""Locates the fields of many records at once with numpy, and makes tuples of them.
+"""Locates the fields of many records with numpy, and makes tuples or columns of the records.
 
-Only the chain of record lengths is walked in Python. This is faster from some hundreds of records
-on; so this module, and numpy with it, is imported only once a batch has so many. A table has one
-row of int64 for each field in FIELDS and one column for each record. Positions count from `base`.
+Only the lengths of records are followed in Python, one after the other. This is faster from some
+hundreds of records on, so this module, and numpy with it, is imported when a batch has that many. A
+table has one row of int64 for each field in FIELDS and one column for each record. Positions count
+from `base`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,9 +50,9 @@ def new_table(count: int) -> Ints:
 
 
 def locate(body: Any, count: int, base: int, out: Ints, column: int) -> None:
-    """Fill the columns from `column` on with `count` records that fill `body`.
+    """Locate `count` records, which must fill `body`, in the table's columns from `column` on.
 
-    Raise ValueError if the records do not fill `body` exactly.
+    Positions get `base` added. Raise ValueError if the records do not fill `body` exactly.
     """
     if count < 0 or column < 0 or count > out.shape[1] - column:
         raise ValueError("no room for so many records")
@@ -61,9 +62,9 @@ def locate(body: Any, count: int, base: int, out: Ints, column: int) -> None:
 
 
 def locate_all(bodies: Sequence[Any], counts: Sequence[int]) -> tuple[bytes, Ints]:
-    """Join the bodies of batches and locate all their records there, with the chosen codec.
+    """Join the bodies of batches; return the bytes and the table of all their records in them.
 
-    Raise ValueError if a body's records do not fill it exactly.
+    Raise ValueError if the records of a body do not fill it exactly.
     """
     if record_backend.compiled is None:
         return _fields(bodies, counts)
@@ -72,9 +73,9 @@ def locate_all(bodies: Sequence[Any], counts: Sequence[int]) -> tuple[bytes, Int
 
 
 def locate_at(bodies: Sequence[Any], bases: Sequence[int], counts: Sequence[int]) -> Ints:
-    """Locate all records of bodies, which lie at positions `bases` of a larger buffer.
+    """Return the table of all records of `bodies`, which begin at `bases` in a larger buffer.
 
-    Raise ValueError if a body's records do not fill it exactly.
+    Raise ValueError if the records of a body do not fill it exactly.
     """
     live = record_backend.compiled
     if live is None:
@@ -93,9 +94,9 @@ def locate_at(bodies: Sequence[Any], bases: Sequence[int], counts: Sequence[int]
 
 
 def _check_counts(bodies: Sequence[Any], counts: Sequence[int]) -> None:
-    """Raise ValueError if a body cannot hold its count of records.
+    """Raise ValueError if a body is too short for its count of records.
 
-    The check comes before memory is allocated for them.
+    Call this before allocating memory for the records.
     """
     for body, count in zip(bodies, counts, strict=True):
         if not 0 <= count <= len(body) // MIN_RECORD_BYTES:
@@ -103,7 +104,7 @@ def _check_counts(bodies: Sequence[Any], counts: Sequence[int]) -> None:
 
 
 def _fields(bodies: Sequence[Any], counts: Sequence[int]) -> tuple[bytes, Ints]:
-    """Walk the bodies one by one, then read every field of all records at once.
+    """Follow the record lengths of each body, then read each field of all records in one step.
 
     Raise ValueError if a record is malformed.
     """
@@ -133,7 +134,7 @@ def _fields(bodies: Sequence[Any], counts: Sequence[int]) -> tuple[bytes, Ints]:
 def decode(
     body: Any, count: int, base: tuple[int, int, Any], make: type[T], prefix: tuple[Any, ...] = ()
 ) -> list[T]:
-    """Do what `record_python.decode` does."""
+    """Decode records as `record_python.decode` does."""
     if type(body) is not bytes:
         body = bytes(body)
     base_offset, base_timestamp, kind = base
@@ -151,7 +152,7 @@ def decode(
 
 
 def decode_columns(body: Any, count: int, base: tuple[int, int, Any]) -> Columns:
-    """Do what `record_python.decode_columns` does."""
+    """Decode records as `record_python.decode_columns` does."""
     if type(body) is not bytes:
         body = bytes(body)
     base_offset, base_timestamp, kind = base
@@ -206,9 +207,9 @@ def _headers(body: bytes, table: Ints) -> Iterator[Any]:
 
 
 def _walk(body: Any, count: int) -> Ints:
-    """Follow the record lengths and return each length's position.
+    """Follow the record lengths, and return the position of each length.
 
-    Raise ValueError if they do not fit.
+    Raise ValueError if the lengths do not fill `body` exactly.
     """
     positions: list[int] = []
     append = positions.append

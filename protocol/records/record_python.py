@@ -1,4 +1,4 @@
-"""The record codec in Python: the reference, and the codec in use if the other is not compiled.
+"""The record codec in Python: the reference, and the codec in use without the compiled one.
 
 It handles the records of one batch as bytes, without the header: `RecordBody` collects them,
 `decode` reads them. `_records.pyx` writes the same bytes and refuses the same input; tests compare
@@ -16,7 +16,7 @@ from ..primitives import encode_varint
 
 Headers = Sequence[tuple[str, bytes | None]]
 HEADER_ROOM: Final = 61
-"""Bytes left free before the records, so that a batch's header is written without a copy."""
+"""The free bytes in front of the records, in which a batch's header is written without a copy."""
 MIN_RECORD_BYTES: Final = 7
 LONGEST_INT32: Final = 5
 """The most bytes that a varint of 32 bits takes."""
@@ -24,7 +24,7 @@ MOST_NAMED: Final = 100
 """The most bad records of a batch that `examine` names."""
 LOG_APPEND_TIME: Final = 1
 _OFFSET_SIZES: Final = (64, 8192, 1 << 20, 1 << 27, 1 << 34)
-"""An offset below the first of these takes 1 byte, below the second 2 bytes, and so on."""
+"""An offset below the first of these takes 1 byte as a varint, below the second 2, and so on."""
 _INT64: Final = 1 << 63
 # Zigzag varints of 0..8191, the lengths and deltas of almost every record: one or two bytes.
 _VARINTS: Final = [bytes((n << 1,)) for n in range(64)] + [
@@ -37,7 +37,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 
 class BadRecord(ValueError):
-    """A batch's records are malformed; `index` is the place of the first bad one, or -1."""
+    """A batch's records are malformed; `index` is the first bad record's, or -1 if unknown."""
 
     def __init__(self, why: str, index: int) -> None:
         super().__init__(why)
@@ -48,7 +48,7 @@ class Columns(NamedTuple):
     """The records of one batch as one column for each field."""
 
     offsets: Sequence[int]
-    """The offsets; they are a range if they have no gaps."""
+    """The offsets; a range if there are no gaps."""
     timestamps: Sequence[int]
     keys: list[bytes | None] | None
     """The keys; None if no record has a key."""
@@ -58,7 +58,7 @@ class Columns(NamedTuple):
 
 
 class _Table(dict[int, bytes]):
-    """Varint of each length, between fixed bytes; made on first use.
+    """The varint of each length between fixed bytes, made on first use.
 
     `map` looks entries up without a call in Python.
     """
@@ -76,7 +76,7 @@ class _Table(dict[int, bytes]):
 
 
 class _Sized(dict[int, int]):
-    """The bytes that a key or value takes together with its length, by that length."""
+    """The size of a key or value together with its length varint, by its length."""
 
     def __missing__(self, size: int) -> int:
         made = size + len(_varint(size))
@@ -104,7 +104,7 @@ _BETWEEN: Final = [_Table(b"\x00", b"\x00", plus=2 + n) for n in range(24)]
 
 
 class RecordBody:
-    """Collects records as bytes, behind room for the batch's header. Offsets count from 0."""
+    """Collects records as bytes, after room for the batch's header. Offsets count from 0."""
 
     __slots__ = ("_body", "base_timestamp", "max_timestamp", "record_count")
 
@@ -115,7 +115,7 @@ class RecordBody:
 
     @property
     def size(self) -> int:
-        """Size in bytes so far, including the room for the header."""
+        """The size in bytes so far, with the room for the header."""
         return len(self._body)
 
     def append(
@@ -175,7 +175,7 @@ class RecordBody:
     ) -> int:
         """Add values from index `start` on while the size stays within `max_size`.
 
-        `keys` is None, or has a key for each value. A body without records takes one of any size.
+        `keys` is None, or has a key for each value. A body without records accepts one of any size.
         Return the index of the first value that was not added.
         """
         stop = len(values)
@@ -196,7 +196,7 @@ class RecordBody:
         return start
 
     def _likely_count(self, value: bytes | None, max_size: int) -> int:
-        """Guess how many values like this one fit, so that few more than these are handled."""
+        """Guess how many values like this one fit, so that few more than these are looked at."""
         room = max_size - len(self._body)
         return max(1, room // (MIN_RECORD_BYTES + 1 + len(value or b"")))
 
@@ -261,7 +261,7 @@ class RecordBody:
         which: tuple[int, int],
         max_size: int,
     ) -> int:
-        """Append the records one by one, for a run in which some keys or values are null."""
+        """Append records one by one, because some of their keys or values are null."""
         body = self._body
         for index in range(*which):
             before, newest = len(body), self.max_timestamp
@@ -274,16 +274,16 @@ class RecordBody:
         return which[1]
 
     def take(self) -> bytearray:
-        """Return the bytes, with the room for the header first, and become empty."""
+        """Return the bytes, which begin with the room for the header, and become empty."""
         body, self._body = self._body, bytearray(HEADER_ROOM)
         self.record_count = 0
         return body
 
 
 def measure(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> tuple[int, int]:
-    """Return the bytes of the largest key and value pair, and of all.
+    """Return the size of the largest key and value pair, and the size of all, in bytes.
 
-    Raise TypeError if one is not bytes, ValueError if the columns differ in length.
+    Raise TypeError for an item other than bytes or None, ValueError for unequal lengths.
     """
     for name, column in (("values", values), ("keys", keys or ())):
         wrong = [kind for kind in set(map(type, column)) - _NO_BYTES if not issubclass(kind, bytes)]
@@ -304,7 +304,7 @@ def _sizes(column: Sequence[bytes | None]) -> list[int]:
 
 
 def encode_headers(headers: Headers) -> bytes:
-    """Write a record's headers, their number first."""
+    """Encode a record's headers, beginning with their count."""
     parts = [_varint(len(headers))]
     for key, value in headers:
         name = key.encode()
@@ -322,10 +322,10 @@ def decode(
 ) -> list[T]:
     """Read `count` records that fill `body`.
 
-    Each becomes a `make` of (*prefix, offset, timestamp, type, key, value, headers). `base` is the
-    base offset, the base timestamp and the timestamp type; if the broker set the timestamps (type
-    1), every record has the base timestamp. Keys and values are copies. Raise IndexError or
-    ValueError if the records are malformed or do not fill `body`.
+    Each record becomes a tuple of type `make`: (*prefix, offset, timestamp, type, key, value,
+    headers). `base` is the base offset, the base timestamp and the timestamp type; if the broker
+    set the timestamps (type 1), every record has the base timestamp. Keys and values are copies.
+    Raise IndexError or ValueError if the records are malformed or do not fill `body`.
     """
     found = _decode(body if type(body) is bytes else bytes(body), count, base)
     if base[2] == LOG_APPEND_TIME:
@@ -336,7 +336,7 @@ def decode(
 
 
 def decode_columns(body: Any, count: int, base: tuple[int, int, Any]) -> Columns:
-    """Read the records into one column for each field, instead of a tuple for each record."""
+    """Read `count` records that fill `body` into columns, one for each field; see `decode`."""
     found = _decode(body if type(body) is bytes else bytes(body), count, base)
     turned: Any = map(list, zip(*found, strict=True)) if found else ([],) * 6
     offsets, timestamps, _, keys, values, headers = turned
@@ -364,7 +364,7 @@ def _decode(body: bytes, count: int, base: tuple[int, int, Any]) -> list[tuple[A
     """Walk the records; raise IndexError or ValueError if they are malformed.
 
     Varints of one and two bytes are read inline, because a call for each would double the cost. A
-    key or value that runs past the end is noticed at its record's end, where `pos` is then too far.
+    key or value that runs past the end is noticed at its record's end, where `pos` is too large.
     """
     base_offset, base_timestamp, kind = base
     found: list[tuple[Any, ...]] = []
@@ -495,13 +495,13 @@ def _read_length(body: bytes, pos: int) -> tuple[int, int]:
 def examine(
     body: Any, count: int, needs_keys: bool, earliest: int, latest: int
 ) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
-    """Check `count` records that fill `body`, without making an object for any.
+    """Check `count` records that fill `body`, without making objects of them.
 
     Raise BadRecord unless each record ends where its length says, holds its fields and headers, and
-    has its place in the batch as offset delta. No number but the timestamp may take more than 5
-    bytes, because Java reads no more. Return the least and the greatest timestamp delta, the places
-    of the records without a key, if keys are needed, and the places of those whose timestamp delta
-    is not within `earliest` and `latest`: up to MOST_NAMED each. Text in headers is not checked.
+    has its index in the batch as its offset delta. No number but the timestamp may take more than 5
+    bytes, because Java reads no more. Return the least and the greatest timestamp delta, the
+    indexes of records without a key, if keys are needed, and of records whose timestamp delta is
+    not within `earliest` and `latest`: up to MOST_NAMED of each. Header texts are not checked.
     """
     body = body if type(body) is bytes else bytes(body)
     if not 1 <= count <= len(body) // MIN_RECORD_BYTES:
@@ -528,10 +528,10 @@ def examine(
 
 
 def highest_delta(batch: Any, start: int, count: int, needs_keys: bool) -> int | None:
-    """Find the greatest timestamp delta of `count` records, which fill `batch` from `start` on.
+    """Return the greatest timestamp delta of `count` records that fill `batch` from `start` on.
 
-    Return None if `examine` would find anything wrong with them. A broker runs it on each batch of
-    a producer, so the compiled codec makes it the cheapest check of all.
+    Return None if `examine` would find a fault in any of them. A broker calls this for each
+    uncompressed batch of a producer, so in the compiled codec it is the fastest check.
     """
     body = bytes(memoryview(batch)[start:])
     try:
@@ -546,7 +546,7 @@ def first_at(
 ) -> tuple[int, int] | None:
     """Return both deltas of the first record whose deltas are at least the given ones, or None.
 
-    Records after it are not read. Raise BadRecord if it, or a record before it, is malformed.
+    Later records are not read. Raise BadRecord if the found or an earlier record is malformed.
     """
     body = body if type(body) is bytes else bytes(body)
     if count > len(body) // MIN_RECORD_BYTES:

@@ -1,11 +1,11 @@
-"""The records inside a batch: read them all, or build a batch of them.
+"""The records inside a batch: reads all of them, or builds a batch of records.
 
     record: length varint | attributes int8 (0) | timestamp_delta varlong | offset_delta varint
             | key_length varint, key | value_length varint, value | header_count varint
-            | (key_length varint, key, value_length varint, value)*      -1 as a length: null
+            | (key_length varint, key, value_length varint, value)*      the length -1 means null
 
-The cost of this code grows with the number of records. Brokers run it for compacted topics and for
-dumps, clients for all records. `record_backend` chooses one of two codecs for it. Source: Kafka
+The cost of this code grows with the number of records. Clients run it for all records, brokers
+where they must look into a batch. `record_backend` chooses one of two codecs for it. Source: Kafka
 documentation, "Message Format"; varints are zigzag.
 """
 
@@ -46,7 +46,7 @@ _ABORT, _COMMIT = 0, 1
 
 
 class Record(NamedTuple):
-    """One record as a reader sees it: absolute offset, absolute timestamp in ms (-1: none)."""
+    """One record as read: absolute offset, and absolute timestamp in ms (-1 if it has none)."""
 
     offset: int
     timestamp: int
@@ -57,7 +57,7 @@ class Record(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """One record to be written. It gets its offset from its place in the batch."""
+    """One record to be written; its position in the batch determines its offset."""
 
     timestamp: int
     key: bytes | None
@@ -74,7 +74,8 @@ def records(
 ) -> list[Record]:
     """Read every record of the batch at `pos`, which may be a control batch.
 
-    Raise RemoteProtocolError when the batch is cut off, damaged, or above `max_bytes` decompressed.
+    Raise RemoteProtocolError if the batch is cut off, damaged, or larger than `max_bytes` after
+    decompression.
     """
     return records_as(Record, (), buf, pos, check_crc=check_crc, max_bytes=max_bytes)
 
@@ -89,7 +90,7 @@ def records_as(
     check_crc: bool = False,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[T]:
-    """Do what `records` does, but return `make` tuples: the values in `prefix`, then Record's.
+    """Read as `records` does, but return tuples of type `make`: `prefix`, then Record's fields.
 
     `header` is the batch's header if the caller has read it. Raises as `records` does.
     """
@@ -112,9 +113,9 @@ def columns(
     check_crc: bool = False,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> Columns:
-    """Read the records into one column for each field, instead of a tuple for each record.
+    """Read every record of the batch at `pos` into columns, one for each field.
 
-    Raise RemoteProtocolError if the batch is damaged.
+    Raise RemoteProtocolError as `records` does.
     """
     found = _opened(buf, pos, header or read_header(buf, pos), check_crc, max_bytes)
     try:
@@ -126,7 +127,7 @@ def columns(
 
 
 class _Opened(NamedTuple):
-    """A checked and decompressed batch, as the codecs take it."""
+    """A checked and decompressed batch, in the form that the codecs read."""
 
     header: BatchHeader
     payload: tuple[Buffer, int, tuple[int, int, TimestampType]]
@@ -144,14 +145,14 @@ def _opened(buf: Buffer, pos: int, header: BatchHeader, check_crc: bool, max_byt
 
 
 def record_bytes(buf: Buffer, pos: int, header: BatchHeader) -> bytes:
-    """Return a copy of the bytes that `record_view` returns."""
+    """Return a copy of the bytes of a batch's records, decompressed as by `record_view`."""
     return bytes(record_view(buf, pos, header))
 
 
 def record_view(
     buf: Buffer, pos: int, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> Buffer:
-    """Return the decompressed bytes of a batch's records; a view of `buf` if not compressed.
+    """Return the bytes of a batch's records: decompressed, or a view of `buf` if not compressed.
 
     Raise RemoteProtocolError if no valid batch is at `pos`.
     """
@@ -170,10 +171,10 @@ def record_view(
 
 
 class BatchBuilder(_Body):
-    """Collects records into one batch; `build` ends it. Offsets count from 0.
+    """Collects records into one batch; `build` completes it. Offsets count from 0.
 
-    `append` and `extend` do what `record_python.RecordBody` documents, in either codec. Records are
-    written behind room for the header, so that an uncompressed batch is never copied.
+    `append` and `extend` work as in `record_python.RecordBody`, with either codec. Records are
+    written after room for the header, so that an uncompressed batch is never copied.
     """
 
     __slots__ = ("_attributes", "_compression")
@@ -204,7 +205,7 @@ class BatchBuilder(_Body):
     ) -> bytearray:
         """Write the header and return the batch; the builder cannot be used again.
 
-        Raise LocalProtocolError if it has no records.
+        Raise LocalProtocolError if the builder has no records.
         """
         if self.record_count == 0:
             raise LocalProtocolError("a batch needs at least one record")
@@ -265,10 +266,10 @@ def end_transaction_marker(commit: bool, coordinator_epoch: int) -> tuple[bytes,
 def parse_end_transaction_marker(
     key: bytes | None, value: bytes | None
 ) -> EndTransactionMarker | None:
-    """Read the control record that ends a transaction; None if it is of another kind.
+    """Read the control record that ends a transaction; return None for another kind of record.
 
-    Raise RemoteProtocolError if the record is cut off. Newer versions only append fields, so they
-    can be read too.
+    Raise RemoteProtocolError if the record is cut off. Newer versions of the record can be read
+    too, because they only append fields.
     """
     if key is None or len(key) < _CONTROL_KEY.size:
         raise RemoteProtocolError("a control record without a kind")
