@@ -56,8 +56,8 @@ def push_telemetry(call: Call, request: PushTelemetryRequest) -> PushTelemetryRe
     except ApiError as error:
         if error.code in TO_BE_SAID:
             text = "metrics that client %.99r pushed from %s are not taken: %s"
-            who = call.client_id, error.code
-            call.edge.refusals.note(who, text, call.client_id, call.connection.peer, error)
+            peer, now_ms = call.connection.peer, call.edge.runtime.monotonic_ms()
+            call.edge.refusals.seldom(now_ms, text, call.client_id, peer, error)
         return PushTelemetryResponse(error_code=error.code)
     return PushTelemetryResponse()
 

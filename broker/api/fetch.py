@@ -239,8 +239,9 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
     if replica_id > CONSUMER:
         error = _refuse_replica(call, request.cluster_id, state)
         if error:
-            why = "broker %d, epoch %d: a fetch from %s is refused: " + error.name
-            edge.refusals.note((replica_id, epoch), why, replica_id, epoch, call.connection.peer)
+            text = "broker %d, epoch %d: a fetch from %s is refused: " + error.name
+            peer, now_ms = call.connection.peer, edge.runtime.monotonic_ms()
+            edge.refusals.seldom(now_ms, text, replica_id, epoch, peer)
             return error
         call.connection.is_replica = replica_id in edge.image.brokers
     max_bytes = _max_bytes(call, request.max_bytes, is_follower=replica_id > CONSUMER)

@@ -149,10 +149,9 @@ def _refuse_follower(partition: "Partition", spec: FetchSpec) -> ErrorCode:
 
 
 def _note_refusal(partition: "Partition", spec: FetchSpec, why: str) -> None:
-    """Log, once for each start of the follower's broker, that its fetches are refused."""
-    follower, epoch = spec.replica_id, spec.broker_epoch
-    text = "broker %d, epoch %d: its fetches are refused: " + why
-    partition.host.refusals.note((follower, epoch), text, follower, epoch)
+    """Log that a follower's fetches are refused, once a minute: ids and epochs are as it says."""
+    host, text = partition.host, "broker %d, epoch %d: its fetches are refused: " + why
+    host.refusals.seldom(host.monotonic_ms(), text, spec.replica_id, spec.broker_epoch)
 
 
 def _throttle_of(partition: "Partition", follower: int) -> Throttle | None:

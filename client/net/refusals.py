@@ -33,19 +33,32 @@ class Refusals:
         self._said[key] = None
         log.warning(text, *values)
 
+    def seldom(self, now_ms: int, text: str, *values: object) -> None:
+        """Log the text with values that come from a peer, once a minute whatever they are.
+
+        The next line has the count of those not logged.
+        """
+        more = self._more(text, now_ms)
+        if more is not None:
+            log.warning(text + "%s", *values, more)
+
     def close(self, peer: str, why: str, now_ms: int) -> None:
         """Log that a peer's connection was closed, once a minute for reasons of one kind.
 
         The next line gives the number of closed connections that were not logged. Reasons are of
         one kind if they differ only in numbers or behind the first colon.
         """
-        kind = _NUMBER.sub("n", why.partition(":")[0])
+        more = self._more(_NUMBER.sub("n", why.partition(":")[0]), now_ms)
+        if more is not None:
+            log.warning("connection from %s closed: %s%s", peer, why, more)
+
+    def _more(self, kind: str, now_ms: int) -> str | None:
+        """Return the end of a line of this kind, or None if it is not to be logged."""
         said_ms, count = self._counts.get(kind, (now_ms - SAY_AGAIN_MS, 0))
         if now_ms - said_ms < SAY_AGAIN_MS:
             self._counts[kind] = (said_ms, count + 1)
-            return
+            return None
         if kind not in self._counts and len(self._counts) >= REMEMBERED_MAX:
             del self._counts[next(iter(self._counts))]
         self._counts[kind] = (now_ms, 0)
-        more = f" (and {count} like it since it was last said)" if count else ""
-        log.warning("connection from %s closed: %s%s", peer, why, more)
+        return f" (and {count} like it since it was last said)" if count else ""

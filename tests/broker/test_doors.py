@@ -177,3 +177,12 @@ def test_of_one_kind_the_first_is_said_and_then_a_count_a_minute(
         "connection from 10.0.0.9:2 closed: frame of -7 bytes, the limit is 5"
         " (and 9999 like it since it was last said)",
     ]
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        for number in range(10_000):
+            refusals.seldom(0, "client %d is refused: %s", number, "no")
+        refusals.seldom(SAY_AGAIN_MS, "client %d is refused: %s", 7, "100 %")
+    assert caplog.messages == [
+        "client 0 is refused: no",
+        "client 7 is refused: 100 % (and 9999 like it since it was last said)",
+    ]

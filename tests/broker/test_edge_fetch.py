@@ -416,6 +416,19 @@ async def test_a_follower_of_another_cluster_is_refused_and_said_so_once(
     ]
 
 
+async def test_whoever_poses_as_many_brokers_does_not_fill_the_log(
+    make_broker: MakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = make_broker()
+    client = broker.connect()
+    for number in range(50):
+        state = ReplicaState(replica_id=100 + number, replica_epoch=number)
+        client.ask(fetch(0, offset=0, cluster_id="another", replica_state=state), 17)
+    assert [each for each in caplog.messages if "is refused" in each] == [
+        "broker 100, epoch 0: a fetch from 10.0.0.9:5555 is refused: INCONSISTENT_CLUSTER_ID"
+    ]
+
+
 async def test_j_05_an_offset_beyond_the_high_watermark_is_no_reason_to_reset(
     make_broker: MakeBroker,
 ) -> None:
