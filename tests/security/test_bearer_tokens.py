@@ -174,6 +174,7 @@ def test_s_11_what_is_good_enough(changes: dict[str, Any]) -> None:
         ({"sub": " "}, "sub names nobody"),
         ({"sub": 7}, "sub names nobody"),
         ({"sub": "\ud800"}, "sub names nobody"),
+        ({"sub": "alice\nINFO User:admin was here"}, "sub names nobody"),
     ],
 )
 def test_s_11_what_is_not(changes: dict[str, Any], why: str) -> None:
