@@ -12,9 +12,9 @@ from ..runtime.errors import ConfigError
 from ..runtime.runtime import Runtime
 from .control_seal import NONCE_BYTES, Keyring, Offering, Seal, accept, keyring_of
 from .control_settings import FILE, HOW, NONE
+from .small_file import READ, WRITE, read_small
 
 _FILE_BYTES_MAX: Final = 4096
-_FOR_OTHERS: Final = 0o006
 
 log = logging.getLogger(__name__)
 
@@ -59,24 +59,15 @@ class ControlKeys:
         return keyring
 
     def _read(self) -> Keyring:
-        fs = self._runtime.fs
+        data = read_small(
+            self._runtime.fs,
+            FILE,
+            self._path,
+            bytes_max=_FILE_BYTES_MAX,
+            forbidden=READ | WRITE,
+        )
         try:
-            mode = fs.permissions(self._path)
-            if mode & _FOR_OTHERS:
-                why = f"everybody may read or write it (mode {mode:04o}): chmod 600 {self._path}"
-                raise ConfigError(FILE, self._path, why)
-            file = fs.open(self._path)
-            try:
-                data = bytearray(_FILE_BYTES_MAX)
-                size = file.preadv_wait(data, 0)
-            finally:
-                file.close()
-        except OSError as error:
-            raise ConfigError(FILE, self._path, error.strerror or str(error)) from error
-        if size == _FILE_BYTES_MAX:
-            raise ConfigError(FILE, self._path, f"{_FILE_BYTES_MAX} bytes or more are no key file")
-        try:
-            return keyring_of(data[:size].decode("ascii"))
+            return keyring_of(data.decode("ascii"))
         except UnicodeDecodeError:
             raise ConfigError(FILE, self._path, "it is not text") from None
         except ValueError as error:

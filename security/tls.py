@@ -19,6 +19,7 @@ from .distinguished_name import subject_of
 from .listener import listener_properties
 from .principal import ANONYMOUS, Principal, user
 from .principal_mapping import PrincipalMapping
+from .small_file import READ, WRITE, read_small
 from .stores import KEYSTORE, TRUSTSTORE, Given, Identity, identity_of, trusted_of
 from .tls_config import ListenerTlsConfig, TlsConfig
 
@@ -28,8 +29,6 @@ LOOK_MS: Final = 10_000
 """Milliseconds for which the files of keys and certificates are not looked at again."""
 SAY_AGAIN_MS: Final = 60_000
 STORE_BYTES_MAX: Final = 1 << 20
-FOR_ALL: Final = 0o004
-"""The permission bit by which everybody may read a file."""
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 CLIENT_AUTH: Final = {
     "none": ssl.CERT_NONE,
@@ -57,7 +56,8 @@ def read_stores(fs: FileSystem, config: TlsConfig) -> Stores:
         own = Given("ssl.keystore.key", None, pem.encode(), config.ssl_keystore_type, None)
     elif config.ssl_keystore_location is not None:
         path = config.ssl_keystore_location
-        content = _read(fs, KEYSTORE, path, is_secret=True)
+        forbidden = READ | WRITE
+        content = read_small(fs, KEYSTORE, path, bytes_max=STORE_BYTES_MAX, forbidden=forbidden)
         kind, password = config.ssl_keystore_type, config.ssl_keystore_password
         own = Given(KEYSTORE, path, content, kind, password)
     if config.ssl_truststore_certificates is not None:
@@ -65,29 +65,11 @@ def read_stores(fs: FileSystem, config: TlsConfig) -> Stores:
         trusted = Given(key, None, pem.encode(), config.ssl_truststore_type, None)
     elif config.ssl_truststore_location is not None:
         path = config.ssl_truststore_location
-        content = _read(fs, TRUSTSTORE, path, is_secret=False)
+        # Whoever writes it can make himself anybody.
+        content = read_small(fs, TRUSTSTORE, path, bytes_max=STORE_BYTES_MAX, forbidden=WRITE)
         kind, password = config.ssl_truststore_type, config.ssl_truststore_password
         trusted = Given(TRUSTSTORE, path, content, kind, password)
     return Stores(own, trusted)
-
-
-def _read(fs: FileSystem, key: str, path: str, *, is_secret: bool) -> bytes:
-    try:
-        if is_secret and fs.permissions(path) & FOR_ALL:
-            raise ConfigError(key, path, f"everybody may read it: chmod 600 {path}")
-        file = fs.open(path)
-        try:
-            content = bytearray(STORE_BYTES_MAX)
-            size = file.preadv_wait(content, 0)
-        finally:
-            file.close()
-    except OSError as error:
-        raise ConfigError(key, path, error.strerror or str(error)) from None
-    except ValueError as error:
-        raise ConfigError(key, None, f"is no path: {error}") from None
-    if size == STORE_BYTES_MAX:
-        raise ConfigError(key, path, f"a store has less than {STORE_BYTES_MAX} bytes")
-    return bytes(content[:size])
 
 
 class Renewed(Generic[T]):

@@ -21,6 +21,7 @@ from ...security.sasl.errors import TokenError, UnknownKey
 from ...security.sasl.oauth_settings import JWKS, KeySource, TokenChecks
 from ...security.sasl.oauthbearer import OAuthBearerServer
 from ...security.sasl.signing_keys import SigningKeys
+from ...security.small_file import WRITE, read_small
 from ...security.tls import ClientTls
 from ...security.tls_config import TlsConfig
 from ...security.token_urls import check_allowed
@@ -28,7 +29,6 @@ from ...security.token_urls import check_allowed
 EARLY_MS: Final = 10_000
 """The least milliseconds from one reading of keys to one that an unknown key asks for."""
 FILE_BYTES_MAX: Final = 1 << 20
-FOR_OTHERS_TO_WRITE: Final = 0o002
 
 log = logging.getLogger(__name__)
 
@@ -116,19 +116,9 @@ class IssuerKeys:
     def _read_file(self, path: str) -> bytes:
         fs = self._runtime.fs
         try:
-            if fs.permissions(path) & FOR_OTHERS_TO_WRITE:
-                raise TokenError(f"everybody may write it: chmod o-w {path}")
-            file = fs.open(path)
-            try:
-                content = bytearray(FILE_BYTES_MAX)
-                size = file.preadv_wait(content, 0)
-            finally:
-                file.close()
-        except OSError as error:
-            raise TokenError(error.strerror or str(error)) from None
-        if size == FILE_BYTES_MAX:
-            raise TokenError(f"has {FILE_BYTES_MAX} bytes or more")
-        return bytes(content[:size])
+            return read_small(fs, JWKS, path, bytes_max=FILE_BYTES_MAX, forbidden=WRITE)
+        except ConfigError as error:
+            raise TokenError(error.why) from None
 
 
 class Issuers:

@@ -96,7 +96,7 @@ def test_a_file_of_the_owner_and_its_group_is_read(
     [
         (b"", "0 keys"),
         (b"\xff" * 40, "not text"),
-        (b"x" * 5000, "no key file"),
+        (b"x" * 5000, "bytes or more"),
         (b"short", "line 1"),
     ],
 )

@@ -167,7 +167,13 @@ def test_every_store_that_cannot_be_used_is_named_with_the_reason(
     assert "is no path" in refused(runtime, {"ssl.keystore.location": "a\0b"})
     (tmp_path / "it").chmod(0o644)
     why = refused(runtime, {"ssl.keystore.location": str(tmp_path / "it")})
-    assert "everybody may read it: chmod 600" in why
+    assert "everybody may read or write it (mode 0644): chmod 600" in why
+    (tmp_path / "it").chmod(0o600)
+    trusted = tmp_path / "ca.pem"
+    trusted.write_text(made.certificate_pem)
+    trusted.chmod(0o646)
+    why = told(made.pem, ssl_truststore_location=str(trusted))
+    assert f"everybody may write it (mode 0646): chmod o-w {trusted}" in why
 
 
 def test_s_55_neither_key_nor_password_is_shown(
