@@ -4,6 +4,7 @@ Only the broker that the resource names can answer. Changed levels last until th
 """
 
 import logging
+from collections.abc import Container
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages.describe_configs import (
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def describe(
-    edge: Edge, broker: str, wanted: list[str] | None
+    edge: Edge, broker: str, wanted: Container[str] | None
 ) -> list[DescribeConfigsResourceResult]:
     """Return the current levels of the wanted loggers, or of all if `wanted` is None.
 

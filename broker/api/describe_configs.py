@@ -64,12 +64,14 @@ def _result(
 def _describe(
     call: Call, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> Iterator[DescribeConfigsResourceResult]:
+    keys = resource.configuration_keys
+    # A request may name a hundred thousand keys, so each setting is looked up among them.
+    wanted = None if keys is None else dict.fromkeys(keys)
     if resource.resource_type == ResourceType.BROKER_LOGGER:
-        name, wanted = resource.resource_name, resource.configuration_keys
-        yield from broker_loggers.describe(call.edge, name, wanted)
+        yield from broker_loggers.describe(call.edge, resource.resource_name, wanted)
         return
     for row, key, layers in _rows(call.edge, resource):
-        if resource.configuration_keys is None or key in resource.configuration_keys:
+        if wanted is None or key in wanted:
             yield _described(row, key, layers, request)
 
 

@@ -1,6 +1,7 @@
 """ListTransactions: the transactional ids coordinated here that pass every filter (KIP-664)."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.list_transactions import (
@@ -16,6 +17,29 @@ ONLY_EVER_IN_MEMORY = ("Dead", "PrepareEpochFence")
 """Kafka's names of states that no transaction has here; as filters they are valid."""
 
 
+class _Filters(NamedTuple):
+    """The filters of a request; an empty one lets everything through."""
+
+    producer_ids: Mapping[int, None]
+    states: Mapping[str, None]
+    duration_ms: int
+    """Only what has run for longer, in ms; negative for no filter."""
+    pattern: Any
+    """A compiled pattern of the whole id, or None."""
+
+    def pass_on(self, one: Transaction, wall_ms: int) -> bool:
+        """True if the transaction passes all filters."""
+        if self.producer_ids and one.producer_id not in self.producer_ids:
+            return False
+        if self.states and one.state.title not in self.states:
+            return False
+        if self.duration_ms >= 0 and (
+            one.state.is_idle or wall_ms - one.started_ms <= self.duration_ms
+        ):
+            return False
+        return self.pattern is None or bool(self.pattern.fullmatch(one.transactional_id))
+
+
 def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:
     """List the ids; answer COORDINATOR_LOAD_IN_PROGRESS while some are read from the log."""
     transactions = call.edge.transactions
@@ -28,6 +52,13 @@ def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResp
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     call.rest_on_lease()
     known_states = (*TITLES.values(), *ONLY_EVER_IN_MEMORY)
+    # A request may name a hundred thousand producers, so each transaction is looked up among them.
+    filters = _Filters(
+        dict.fromkeys(request.producer_id_filters),
+        dict.fromkeys(request.state_filters),
+        request.duration_filter,
+        pattern,
+    )
     wall_ms = call.edge.runtime.wall_ms()
     return ListTransactionsResponse(
         unknown_state_filters=[each for each in request.state_filters if each not in known_states],
@@ -38,21 +69,6 @@ def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResp
                 transaction_state=each.state.title,
             )
             for each in transactions.every()
-            if _is_wanted(request, pattern, each, wall_ms)
+            if filters.pass_on(each, wall_ms)
         ],
     )
-
-
-def _is_wanted(
-    request: ListTransactionsRequest, pattern: Any, one: Transaction, wall_ms: int
-) -> bool:
-    """True if the transaction passes all filters."""
-    if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
-        return False
-    if request.state_filters and one.state.title not in request.state_filters:
-        return False
-    if request.duration_filter >= 0 and (
-        one.state.is_idle or wall_ms - one.started_ms <= request.duration_filter
-    ):
-        return False
-    return pattern is None or bool(pattern.fullmatch(one.transactional_id))

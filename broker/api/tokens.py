@@ -106,7 +106,7 @@ def describe(
     if error or key is None:
         return DescribeDelegationTokenResponse(error_code=error)
     owners = request.owners
-    # A request may name a million principals, so each token looks up its own among them.
+    # A request may name a hundred thousand principals, so each token looks up its own among them.
     named = (
         None
         if owners is None
