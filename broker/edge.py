@@ -65,7 +65,7 @@ class Edge:
     """The logins by SASL. None if no listener requires one."""
 
     quotas: Quotas
-    """The quotas of clients, and what each client has used of its own."""
+    """The quotas of clients, and what each client has used of its quotas."""
 
     token_key: TokenKey | None
     """The key of delegation tokens. None if there are no tokens."""

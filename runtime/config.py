@@ -80,7 +80,7 @@ class Setting:
         return {float: "DOUBLE", bool: "BOOLEAN", str: "STRING"}.get(self.type, "LIST")
 
     def parse(self, text: str, key: str | None = None) -> Any:
-        """Return the checked value of a text. Raise ConfigError, which names `key` or its own."""
+        """Return the checked value of `text`. Raise ConfigError, naming `key` or `self.key`."""
         key = key or self.key
         text = text.strip()
         if not text and self.optional:

@@ -1,9 +1,9 @@
 """The only system calls on files: a narrow interface that the simulator replaces.
 
-Everything here raises `OSError`, which storage/files.py turns into `StorageError`. Calls that may
-wait for the disk are awaitable and run in threads, except those named `_wait`; the others touch
-only the page cache. Files are never mapped into memory, because reading a mapping of a truncated
-file raises SIGBUS.
+Everything here raises `OSError`, which storage/files.py turns into `StorageError`. Reads and syncs
+that may wait for the disk are awaitable and run in threads, except those named `_wait`. All other
+calls run on the event loop; as a rule they need only what is in memory. Files are never mapped into
+memory, because reading a mapping of a truncated file raises SIGBUS.
 """
 
 # The protocols say what each method promises; their implementations do not repeat it.

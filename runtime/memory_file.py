@@ -1,4 +1,4 @@
-"""Files that exist in memory only, for libraries that read a secret by its path."""
+"""Files in memory, where the system has them, for libraries that read a secret by its path."""
 
 import contextlib
 import os

@@ -266,7 +266,7 @@ class Copy:
             snapshots.save(source.producers, source.log_end_offset)
 
     def _follow_start(self) -> None:
-        """Raise the log start to the source's, and delete the segments below it."""
+        """Raise the copy's log start to the source's, and delete the segments below it."""
         log, start = self.log, min(self._source.log_start_offset, self.log.log_end_offset)
         if start <= log.log_start_offset:
             return

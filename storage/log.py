@@ -1,10 +1,10 @@
 """The log of one partition: append, roll, truncate, flush; where it begins and ends.
 
-One event loop owns a log; only its async methods wait. Batches passed to a log are already checked
-and carry their offsets. A log knows nothing of roles, high watermarks or clients. Its directory is
-made with the first file, as a rule at the first append. Segment files are opened when needed, and
-`Files` may close them again. Code that only reads uses the log's `reader`. The log's `durability`
-knows how much of the log is on stable storage.
+One event loop owns a log; only its async methods let other tasks run. Batches passed to a log are
+already checked and carry their offsets. A log knows nothing of roles, high watermarks or clients.
+Its directory is made with the first file, as a rule at the first append. Segment files are opened
+when needed, and `Files` may close them again. Code that only reads uses the log's `reader`. The
+log's `durability` knows how much of the log is on stable storage.
 
 Files are written in this order: partition.metadata, then the leader-epoch entry, then an epoch's
 first batch. A producer snapshot is written at each roll. Recovery does not trust what was not

@@ -61,7 +61,7 @@ class Move:
     async def make_ready(self, high_watermark: int) -> None:
         """Bring the copy and its entries in the target's checkpoints to stable storage.
 
-        Only later does the source's checkpoint forget the log.
+        The source's checkpoints forget the log only later, at `swap`.
         """
         await self.copy.flush()
         if self.log.copy is not self.copy:

@@ -6,9 +6,9 @@
     <topic>-<partition>.<mark>-future         a copy that is to take the place of a log elsewhere
     <topic>-<partition>.<mark>-moved          the log whose place the copy of that mark has taken
 
-The mark is random, so that no name is taken twice. A topic's name may be so
-long that only `<topic>-<partition>` fits into a file name. Then the name of what is set aside has
-only the beginning of the topic, as in Kafka.
+The mark is random, so that no name is used twice. A topic's name may be so long that only
+`<topic>-<partition>` fits into a file name. Then the other names contain only the beginning of the
+topic's name, as in Kafka.
 """
 
 from collections.abc import Callable

@@ -56,7 +56,7 @@ class OffsetCheckpoints:
             known.pop(partition, None)
 
     def begin(self, partition: TopicPartition) -> None:
-        """Forget, on stable storage too, what is known of an earlier log of this name."""
+        """Remove the entries of an earlier log of this name, on stable storage too."""
         self.forget(partition)
         if self._points.vouches_above(partition, 0):
             self._points.take_back(self._stable_points())

@@ -39,7 +39,7 @@ RAISES_EPOCH_FROM = 2
 
 
 class ProducedBatch(NamedTuple):
-    """One batch of a producer, as it lies in the log."""
+    """One batch of a producer in the log."""
 
     first_sequence: int
     last_sequence: int

@@ -181,7 +181,7 @@ def _cut(segment: "Segment", view: memoryview, position: int, up_to: int) -> int
 
 
 def _first_batch(segment: "Segment", view: memoryview, position: int, wanted: Wanted) -> memoryview:
-    """Read the whole batch at `position`, of any size; nothing if it reaches `wanted.up_to`."""
+    """Read the whole batch at `position`, of any size; return no bytes if it reaches `up_to`."""
     if len(view) < PREFIX_SIZE:
         _missing(segment, position, wait=wanted.wait)
     base, length, delta = PREFIX.unpack_from(view)

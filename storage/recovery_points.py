@@ -69,7 +69,7 @@ class RecoveryPoints:
         return max(self._vouched.get(partition, 0), self._prepared.get(partition, 0)) > offset
 
     def take_back(self, points: Points) -> None:
-        """Lower the file to `points` at once; the event loop waits for the disk."""
+        """Lower the file to `points`, synchronously: the event loop waits for the disk."""
         self._lowered += 1
         self._files.replace_now(self._path, encode_offsets(points))
         self._vouched, self._prepared = dict(points), {}

@@ -252,7 +252,7 @@ class Segment(SegmentFile):
     def save_indexes(self) -> None:
         """Write the index files unless they are up to date.
 
-        The file of aborted transactions is written first, so it is complete if the others are.
+        The file of aborted transactions is written first: it is complete if the others are.
         """
         self.aborted.save()
         if self.indexes is not None and not self.indexes.is_saved:

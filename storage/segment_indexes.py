@@ -98,6 +98,6 @@ class SegmentIndexes:
 
     @staticmethod
     def remove(files: Files, path: str) -> None:
-        """Delete the files."""
+        """Delete the index files whose names begin with `path`."""
         files.remove(path + INDEX)
         files.remove(path + TIME_INDEX)

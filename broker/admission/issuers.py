@@ -1,8 +1,8 @@
-"""The keys of the issuers whose tokens a broker takes: read before it serves, and now and then.
+"""The keys of the issuers whose tokens a broker accepts, read before it serves and regularly after.
 
-No login waits for them. A token with an unknown key is refused and has the keys read early; they
-are read by one task for each place, at most once in EARLY_MS for that reason. If they cannot be
-read, those before stay.
+No login waits for the keys. A token with an unknown key is refused, and causes the keys to be read
+early, at most once in EARLY_MS. One task reads the keys of each place (URL or file). If the keys
+cannot be read, the earlier ones stay in use.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from ...security.tls_config import TlsConfig
 from ...security.token_urls import check_allowed
 
 EARLY_MS: Final = 10_000
-"""The least milliseconds from one reading of keys to one that an unknown key asks for."""
+"""The least milliseconds between a reading of the keys and one that an unknown key causes."""
 FILE_BYTES_MAX: Final = 1 << 20
 
 log = logging.getLogger(__name__)
 
 
 class IssuerKeys:
-    """The keys of one place, as they were when they were last read."""
+    """The keys of one place (URL or file), as they were when they were last read."""
 
     def __init__(self, runtime: Runtime, source: KeySource) -> None:
         """Raise ConfigError if the place is not allowed, or if a setting of its TLS is wrong."""
@@ -53,7 +53,7 @@ class IssuerKeys:
         self._task = OwnedTask(runtime, f"keys of {source.url.text}")
 
     def claims_of(self, token: str) -> Claims:
-        """Return the claims of a token with a good signature; raise TokenError if it has none."""
+        """Return the claims of a token; raise TokenError if its signature is not good."""
         try:
             return signed_claims(token, self._keys)
         except UnknownKey:
@@ -62,10 +62,10 @@ class IssuerKeys:
             raise
 
     async def open(self) -> None:
-        """Read the keys for the first time, and begin to read them again.
+        """Read the keys for the first time, and start the task that reads them again.
 
-        Raise ConfigError if they cannot be read. It is tried again until the waits between are
-        as long as the longest wait of a retry.
+        Raise ConfigError if the keys cannot be read. Before that, reading is retried until all
+        waits together are longer than `backoff_max_ms` of the source.
         """
         source, waited_ms = self._source, 0
         backoff_ms = source.backoff_ms
@@ -125,7 +125,7 @@ class Issuers:
     """The issuers of tokens for all listeners of a broker."""
 
     def __init__(self, runtime: Runtime, checks: Iterable[TokenChecks]) -> None:
-        """Raise ConfigError if a place of keys cannot be used."""
+        """Raise ConfigError if keys cannot be read from the place that `checks` name."""
         sources = {each.source: None for each in checks if each.source is not None}
         self._keys: Mapping[KeySource, IssuerKeys] = {
             source: IssuerKeys(runtime, source) for source in sources
@@ -139,7 +139,7 @@ class Issuers:
         return OAuthBearerServer(check_of(claims_of, checks.rules, self._wall_ms))
 
     async def open(self) -> None:
-        """Read all keys. Raise ConfigError, which says whose could not be read."""
+        """Read all keys. Raise ConfigError, which names the issuer, if keys cannot be read."""
         for keys in self._keys.values():
             await keys.open()
 

@@ -3,13 +3,14 @@
 `Load` owns the two accounts of `holdings.py`, their caps, and one timer that runs while any
 connection holds memory. A frame is one request.
 
-    responses   Over the cap, the connections that have held theirs for longest are closed. Below
-                it, the less room is left, the less a fetch may read.
+    responses   Over the cap, the connections that have held bytes for longest are closed. Below
+                the cap, the less room is left, the less a fetch may read.
     requests    A frame for which there is no room waits, unread. While frames wait, a connection
                 is closed if it is read from but finishes no request for `PATIENCE_MS`. The oldest
                 unfinished frame may exceed the cap, so that some request can always finish; the
                 excess is at most the size of one frame.
-    both        A peer that has bytes to send or to take is closed if it moves none for `stall_ms`.
+    both        A connection with a half-received frame or unsent bytes is closed if none of its
+                bytes move for `stall_ms`.
 
 Frames of up to `FREE_BYTES` are not counted and never wait. Large frames cannot use the last
 quarter of the cap, so that small frames need not wait for them.

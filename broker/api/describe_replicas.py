@@ -1,7 +1,7 @@
 """DescribeReplicas: the state of replicas on this broker, both leaders and followers.
 
 A broker describes only its own replicas, so a client that wants to see all replicas of a partition
-asks all of its brokers.
+asks each broker that has one.
 """
 
 from itertools import islice

@@ -260,7 +260,7 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
 
 
 def _is_denied(call: Call, replica_id: int) -> bool:
-    """True if the request is a follower's, and its sender may not act for the cluster."""
+    """True if the request has a replica id, which needs CLUSTER_ACTION, and the client lacks it."""
     if replica_id == CONSUMER:
         return False
     return not call.demand(ApiKey.FETCH, Operation.CLUSTER_ACTION, Resource.CLUSTER)

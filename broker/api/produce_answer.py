@@ -139,10 +139,10 @@ class ProduceAnswer(CallAnswer):
         self._on_done()
 
     def wait_for(self, partition: Partition | None, appended: Appended) -> None:
-        """Wait until the append is committed (acks=all) or flushed (acks=1 with group flush).
+        """Begin to wait for the commit (acks=all) or the flush (acks=1 with group flush).
 
         The wait must begin in the turn of the append, because after a change of role other records
-        may lie at these offsets and be committed.
+        may be at these offsets and be committed.
         """
         if partition is None or appended.error or appended.last_offset < 0:
             return

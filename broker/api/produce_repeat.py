@@ -112,7 +112,7 @@ class RepeatedProduce(Answer):
         self._waiter: Waiter | None = None
 
     def begin(self) -> None:
-        """Wait until the append is final as acks requires; the batch is written by now."""
+        """Begin to wait until the append is final as acks requires; its batch is written."""
         acks, partition = self._pattern.acks, self._partition
         if acks != ACKS_ALL and not (acks and partition.role.metadata.group_flush):
             return

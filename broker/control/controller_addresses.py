@@ -1,7 +1,7 @@
 """Chooses the next controller to try: the one that a controller named, else one of the settings.
 
-Pure. A configured address is tried again only after all others, because a silent host costs a whole
-timeout.
+Pure. The address that was just tried is tried again only after another one, if there is one,
+because a silent host costs a whole timeout.
 """
 
 from dataclasses import dataclass

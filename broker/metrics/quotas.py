@@ -12,7 +12,8 @@ NAMES: Final[tuple[tuple[Kind, str, str], ...]] = (
     (REQUEST, "request", "time of requests"),
 )
 SHOWN_MAX: Final = 100
-"""The most clients with a line of their own for one quota, because they choose their ids."""
+"""The most clients that get a line for one quota. Clients choose their ids, so there may be
+many."""
 
 
 class QuotaMetrics:

@@ -85,7 +85,7 @@ class Call:
             self.connection.rest_on_lease()
 
     def throttle(self, quota: str, wait_ms: int) -> None:
-        """Mute the connection for so long, because of a quota that the controller enforces."""
+        """Mute the connection for a time in ms, because of a quota that the controller enforces."""
         connection = self.connection
         if connection.charging is None:
             connection.charging = Charging(connection)

@@ -2,7 +2,7 @@
 
 `Authentication` carries out what `ServerLogin` decides: it reads the steps of a login from frames,
 answers them, delays the answer to a failed login, and closes a connection whose login takes too
-long. After a login whose session has no end, it is dropped and costs nothing.
+long. After a login whose session has no end, the object is dropped and costs nothing.
 """
 
 import struct

@@ -1,8 +1,9 @@
 """Charges the requests of one connection to the quotas of its client, and mutes it while in debt.
 
-A connection has this part only since there are quotas. While it is muted it is not read and starts
-no request; what it has asked before is answered, and each answer tells for how much longer it will
-be muted (KIP-219). There is one timer for each muted connection, none for a request.
+A connection has a `Charging` only if the cluster has quotas. A muted connection is not read and
+starts no request; requests that it has started are answered, and each answer states for how much
+longer the connection stays muted (KIP-219). There is one timer for each muted connection, none for
+a request.
 
     Produce   the bytes of the request, as it comes; it is carried out in any case
     Fetch     the bytes of the records, as they are answered; while in debt there are no records
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .connection import Connection
 
 OF_BROKERS: Final = (ApiKey.WRITE_TXN_MARKERS, ApiKey.ADD_PARTITIONS_TO_TXN)
-"""Requests of brokers, which cost no client's time if their sender may act for the cluster."""
+"""Requests of brokers. They cost no client's time if their sender may act for the cluster."""
 
 
 class Charging:
@@ -53,11 +54,11 @@ class Charging:
         self._fetch: Bucket | None = None
         self._request: Bucket | None = None
         self._began_us = -1
-        """The time from which on the event's time is not charged yet; -1 if there is no event. An
-        answer may also be built by a task, whose waiting is nobody's work."""
+        """The time (monotonic us) up to which the event is charged; -1 outside an event. A task may
+        build an answer too, and its waiting is not charged."""
         self._has_worked = False
-        """True if the event has started or answered a request. The end of a mute costs the client
-        nothing by itself, or a small quota would never end one."""
+        """True if the event has started or answered a request. The event that ends a mute is not
+        charged otherwise, because a small quota would then mute the client for ever."""
         self._is_exempt = False
         self._until_ms = 0
         self._timer: Deadline | None = None
@@ -65,12 +66,12 @@ class Charging:
         """True while the connection is not read and starts no request."""
 
     def begin(self) -> None:
-        """Begin to take the time of an event."""
+        """Begin to measure the time of an event."""
         if self._request is not None:
             self._began_us = self._connection.edge.runtime.monotonic_us()
 
     def end(self) -> bool:
-        """Charge the rest of the event's time, if the event has done something for the client.
+        """Charge the remaining time of the event, if the event has done something for the client.
 
         Return True if the connection is muted.
         """
@@ -97,11 +98,11 @@ class Charging:
             self._is_exempt = True
 
     def is_in_debt(self) -> bool:
-        """True if the client may fetch nothing now; the connection is muted then."""
+        """True if the client is over its fetch quota; the connection is then muted."""
         return self._fetch is not None and self._charge(self._fetch, 0)
 
     def admits(self, size: int) -> bool:
-        """Charge `size` bytes that were fetched; False if there is a debt and none may be sent."""
+        """Charge `size` fetched bytes; return False if a debt exists and they may not be sent."""
         if self._fetch is None or not size:
             return True
         if self.is_in_debt():
@@ -110,26 +111,26 @@ class Charging:
         return True
 
     def bound(self, max_bytes: int) -> int:
-        """Return how many bytes a fetch may read: no more than the full bucket holds."""
+        """Return the most bytes that a fetch may read: `max_bytes`, or the whole bucket if less."""
         return max_bytes if self._fetch is None else min(max_bytes, max(int(self._fetch.size), 1))
 
     def owes(self) -> bool:
-        """Charge the time so far; True if the connection is muted."""
+        """Charge the time so far; return True if the connection is muted."""
         self._has_worked = True
         self._charge_time()
         return self.is_muted
 
     def told(self, response: Any) -> Any:
-        """Return the response to a request, with the time for which the connection is muted."""
+        """Return the response, with the time in ms for which the connection is muted added."""
         if not self.owes() or not hasattr(response, "throttle_time_ms"):
             return response
         left_ms = self._until_ms - self._connection.edge.runtime.monotonic_ms()
         return replace(response, throttle_time_ms=max(left_ms, response.throttle_time_ms))
 
     def mute(self, quota: str, wait_ms: int) -> None:
-        """Mute the connection for so many ms from now, or for longer if it is already.
+        """Mute the connection for `wait_ms` from now, unless it is muted for longer already.
 
-        `quota` is the key of the quota that its client has exceeded.
+        `quota` is the key of the quota that the client has exceeded.
         """
         edge = self._connection.edge
         edge.quotas.note(quota)
@@ -147,7 +148,7 @@ class Charging:
         self._connection.charging = None  # This ends a cycle, so that both are freed at once.
 
     def _look_up(self, client_id: str | None) -> None:
-        """Find the buckets anew, because the client or the quotas have changed."""
+        """Look up the buckets again, because the client or the quotas have changed."""
         self._charge_time()
         connection = self._connection
         edge, principal = connection.edge, connection.session.principal
@@ -161,7 +162,7 @@ class Charging:
         self.begin()
 
     def _charge(self, bucket: Bucket, count: int) -> bool:
-        """Take tokens, and mute the connection if there is a debt then, which is returned."""
+        """Take `count` tokens from a bucket; if it is then in debt, mute and return True."""
         edge = self._connection.edge
         wait_ms = bucket.take(count, edge.runtime.monotonic_ms())
         if wait_ms:
@@ -178,7 +179,7 @@ class Charging:
             self._charge(self._request, spent_us)
 
     def _on_time(self) -> None:
-        """End the mute, unless it was prolonged meanwhile."""
+        """End the mute, unless it was prolonged since the timer was set."""
         self._timer = None
         edge = self._connection.edge
         if edge.runtime.monotonic_ms() < self._until_ms:

@@ -13,7 +13,7 @@ from .connection import Connection
 
 
 class Greetings:
-    """The handshakes that are under way on all listeners of a broker."""
+    """The running handshakes on all listeners of a broker."""
 
     def __init__(self, edge: Edge, listeners: Mapping[str, ListenerTls]) -> None:
         """`listeners` has the TLS of listeners by name."""

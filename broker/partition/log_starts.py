@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def delete_before(partition: "Partition", offset: int) -> ErrorCode | int:
-    """Raise the leader's log start to `offset`; return the new log start, or an error.
+    """Raise the leader's log start to `offset`, unless it is higher; return `offset`, or an error.
 
-    An `offset` of -1 stands for the high watermark.
+    -1 stands for the high watermark, whose offset is then returned.
     """
     if partition.offline_because:
         return partition.offline_because

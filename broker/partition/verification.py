@@ -89,7 +89,7 @@ NO_ATTEMPTS: Final[dict[int, Verification]] = {}
 
 
 class Verifications:
-    """The attempts under way in one partition, by producer id, and what they permit."""
+    """The running attempts in one partition, by producer id, and the batches that they permit."""
 
     __slots__ = ("_attempts",)
 

@@ -30,7 +30,7 @@ class PartitionMetadata:
     group_flush: bool = False
     """True under flush.policy=group, where a copy counts only up to its flushed offset."""
     adding: tuple[int, ...] = ()
-    """Replicas of a reassignment that have yet to catch up."""
+    """The replicas that a reassignment adds and that have not caught up yet."""
 
     @property
     def effective_min_isr(self) -> int:

@@ -19,7 +19,7 @@ ALL_REPLICAS: Final = ("*",)
 
 @dataclass(slots=True)
 class Throttle:
-    """The bound on one direction (`rate`, in bytes per second), and the bytes counted."""
+    """The bound on one direction (`rate`, in bytes per second), and its use so far."""
 
     rate: int = INT64_MAX
     _owed: float = 0

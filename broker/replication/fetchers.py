@@ -64,7 +64,7 @@ class ReplicaFetchers:
         fetcher.add(partition)
 
     def unfollow(self, partition: Partition) -> None:
-        """Stop fetching the partition; an answer under way for it will be ignored."""
+        """Stop fetching the partition; an answer that still comes for it is ignored."""
         place = self._place_of.pop(partition, None)
         if place is not None:
             self._fetchers[place].remove(partition)

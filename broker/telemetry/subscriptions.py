@@ -69,7 +69,7 @@ class Subscriptions:
         return bool(self._all)
 
     def asked_of(self, instance_id: bytes, client: Client) -> Asked:
-        """Combine the subscriptions that fit the client, at the shortest of their intervals."""
+        """Return the metrics of all subscriptions that fit the client, at the shortest interval."""
         fitting = [each for each in self._all if each.fits(client)]
         prefixes = dict.fromkeys(prefix for each in fitting for prefix in each.metrics)
         metrics = (ALL_METRICS,) if ALL_METRICS in prefixes else tuple(prefixes)

@@ -6,8 +6,8 @@
               all others unchanged; each result is stable, as `.cleaned`, before it is reported
 
 A round is done in steps of bounded size, so that its caller can pace it, give it up, and put each
-result in place before the next is begun. Its map of keys stays in the worker between steps. It
-never writes to a file that is in use. Removed and kept are:
+result in place before the next is begun. Its map of keys stays in the worker between steps. A round
+never writes to a file that is in use. These records and batches are removed or kept:
 
     record    not the newest of its key, or without a key        is removed
               tombstone whose batch's delete horizon is past     is removed

@@ -175,7 +175,7 @@ class Compactor:
 def put_in_place(owner: Log, group: Sequence[Segment], made: Finished) -> None:
     """Replace a group of segments with its result in one step, for readers and on the disk.
 
-    Await `Segments.sync_names` before anything relies on it after a loss of power.
+    Await `Segments.sync_names` afterwards; until then a loss of power may undo the replacement.
     """
     segments = owner.segments
     segments.note_gaps()

@@ -110,7 +110,7 @@ class ClassicGroup:
     def _replace(
         self, present: Member, member_id: str, join: Join, ticket: Ticket, now: Now
     ) -> Effects:
-        """Give a static member that has restarted its old place (KIP-345, KIP-814).
+        """Give its old place back to a static member that has restarted (KIP-345, KIP-814).
 
         In a stable group its place and assignment are kept, and only the new id is stored. If
         another protocol would win now, or the member reads other topics, the group rebalances.

@@ -33,7 +33,7 @@ NEEDS_PRODUCER_ID: Final = NeedsProducerId()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The answer to a request, and the change, if any; the answer waits for its commit."""
+    """The answer to a request, and the change, if any, that must be committed before the answer."""
 
     error: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID

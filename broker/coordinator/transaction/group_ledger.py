@@ -60,7 +60,7 @@ class GroupLedger:
         self._apply(name, group)
 
     def on_loaded(self, wall_ms: int) -> None:
-        """Replace wall times that lie in the future by `wall_ms`, after loading."""
+        """Replace wall times in the future by `wall_ms`, after loading."""
         for name, known in self._known.items():
             if known.updated_ms > wall_ms:
                 self._known[name] = replace(known, updated_ms=wall_ms)

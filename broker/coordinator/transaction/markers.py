@@ -97,7 +97,7 @@ class Markers:
             self._fresh.setdefault(ending, {}).update(partitions)
 
     def route(self, leader_of: Callable[[TopicPartition], int]) -> None:
-        """Queue fresh markers for their leaders; with NO_LEADER they rest, with GONE they end."""
+        """Queue fresh markers for their leaders; one rests if NO_LEADER, and is done if GONE."""
         fresh, self._fresh = self._fresh, {}
         for ending, partitions in fresh.items():
             for partition in partitions:
