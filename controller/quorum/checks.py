@@ -12,7 +12,7 @@ from ...protocol.errors import ErrorCode
 from .voters import Voters
 
 EPOCH_MAX: Final = (1 << 31) - (1 << 24)
-"""The latest epoch that a node enters; a record batch has 31 bits for its epoch."""
+"""The highest plausible epoch, 2^24 below the highest that a record batch's 31 bits can hold."""
 _EPOCHS_AT_LEAST: Final = 1 << 24
 _SINCE_MS: Final = 1_577_836_800_000
 """The beginning of 2020, before which there was no cluster."""
@@ -38,7 +38,7 @@ def wrong_cluster(mine: str | None, theirs: str | None) -> Refusal | None:
 
 
 def wrong_sender(voters: Voters, sender: VoterKey) -> Refusal | None:
-    """Return the refusal of a sender that is no voter, or is on another disk than the one known.
+    """Return the refusal of a sender that is no voter, or comes from another disk than it voted on.
 
     Return None if the sender is right.
     """
@@ -53,9 +53,9 @@ def wrong_sender(voters: Voters, sender: VoterKey) -> Refusal | None:
 
 
 def wrong_receiver(me: VoterKey, asked: VoterKey) -> Refusal | None:
-    """Return the refusal of a request for another voter, or for our id on another disk.
+    """Return the refusal of a request meant for another voter, or for our id on another disk.
 
-    Else None.
+    Return None if the request is meant for this voter.
     """
     if asked.voter_id != me.voter_id:
         detail = f"this is node {me.voter_id}, not {asked.voter_id}"
@@ -87,18 +87,15 @@ def old_epoch(mine: int, theirs: int) -> Refusal | None:
 def epoch_limit(wall_ms: int) -> int:
     """Return the latest epoch that any cluster can have reached at this wall-clock time.
 
-    The limit allows one election per second since 2020, and at least 2^24 in case the clock is
-    wrong. A cluster that somebody pushed to the limit can still hold an election a second. This
-    node's own epoch is no bound, because a voter may have been away for years.
+    The limit is one epoch per second since 2020. It is at least 2^24, in case the clock is wrong,
+    and at most `EPOCH_MAX`. A cluster that somebody pushed to the limit can still hold an election
+    a second. This node's own epoch sets no limit, because a voter may have been away for years.
     """
     return min(max((wall_ms - _SINCE_MS) // 1000, _EPOCHS_AT_LEAST), EPOCH_MAX)
 
 
 def implausible(epoch: int, limit: int) -> Refusal | None:
-    """Return the refusal of an epoch above the limit, which no elections can have led to.
-
-    Else None.
-    """
+    """Return the refusal of an epoch above `limit`, which no elections can reach; else None."""
     if epoch <= limit:
         return None
     detail = f"epoch {epoch} is none that elections can have led to by now ({limit})"

@@ -37,7 +37,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerWithRecords:
-    """Read records and answer with them, or with an error if this node stops leading meanwhile."""
+    """Read records and answer with them, or with an error if this node leads no more by then."""
 
     ticket: int
     answer: QuorumLogFetched
@@ -104,7 +104,7 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """This node must end: if it went on, committed records would be lost."""
+    """This process must end, because committed records could be lost if it continued."""
 
     why: str
 

@@ -30,7 +30,7 @@ from .peers import Peer, PeerEvents, Peering
 from .quorum_state import QuorumState, write_quorum_state
 
 NOTED_MAX: Final = 1000
-"""The most warnings that are remembered as logged; bounded, because a sender can invent ids."""
+"""The most warnings remembered as logged; bounded, because a sender can invent ids."""
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class Errands:
             await peer.close()
 
     def now_ms(self) -> int:
-        """Return the monotonic time in ms, by which the machine reckons."""
+        """Return the monotonic time in ms, which is the time of all the machine's inputs."""
         return self._runtime.monotonic_ms()
 
     def spawn(self, coro: Coroutine[Any, Any, None], name: str) -> None:
@@ -110,7 +110,7 @@ class Errands:
     async def answer(self, request: QuorumRequest) -> Any:
         """Answer another controller's request, once the machine has decided.
 
-        Raise ApiError NOT_CONTROLLER if this controller stops.
+        Raise ApiError NOT_CONTROLLER if this controller is stopping.
         """
         if self.is_over:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "this controller stops")
@@ -129,7 +129,7 @@ class Errands:
             future.set_result(answer)
 
     def take(self, effects: Sequence[e.QuorumEffect]) -> None:
-        """Carry out the effects after earlier ones: at once, if no save holds them up."""
+        """Queue the effects behind earlier ones, and carry them out unless a save holds them up."""
         self._effects.extend(effects)
         self._work()
         self._set_timer()

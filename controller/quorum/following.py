@@ -1,8 +1,8 @@
 """A follower's part: the next fetch, and the effect of an answer on the log.
 
-Pure. One fetch is under way at a time. It names the stable end of our log, so it is sent after the
-flush. While the disk is busy, or a snapshot is being loaded, a fetch that wants no records shows
-the leader that we are alive, and its answer shows us that the leader is.
+Pure. At most one fetch is in flight. A fetch names the stable end of our log, so the next one is
+sent after the flush. While records are being flushed or a snapshot is being loaded, fetches ask for
+no records. They show the leader that we are alive, and the answers show us that the leader is.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ FETCH_BYTES: Final = 1 << 20
 
 @dataclass(slots=True)
 class Following:
-    """The role of a follower of one leader in one epoch."""
+    """The role of a follower: of one leader, in one epoch."""
 
     settings: QuorumSettings
     cluster_id: str | None
@@ -52,7 +52,7 @@ class Following:
     _ask_at_ms: int | None = None
 
     def next_deadline_ms(self) -> int:
-        """Return the time to fetch next, or to give the leader up."""
+        """Return the time to fetch next or to give up the leader, whichever is earlier."""
         silent_ms = self.since_ms + self.patience_ms
         return silent_ms if self._ask_at_ms is None else min(silent_ms, self._ask_at_ms)
 
@@ -61,7 +61,7 @@ class Following:
         return now_ms >= self.since_ms + self.patience_ms
 
     def is_alive(self, now_ms: int) -> bool:
-        """True if the leader was heard from lately, and its connection has not been lost since."""
+        """True if the leader was heard from within `patience_ms` and its connection is not lost."""
         if self.heard_ms is None or self.is_suspect:
             return False
         return now_ms < self.heard_ms + self.patience_ms
@@ -98,7 +98,7 @@ class Following:
     def on_fetched(
         self, request: FetchQuorumLog, answer: QuorumLogFetched, now_ms: int
     ) -> list[QuorumEffect]:
-        """Take in the leader's answer: cut, extend or replace the log as it says."""
+        """Return the effects of the leader's answer: to commit, cut, extend or replace the log."""
         if request is not self._asked:
             return []
         self._asked = None
@@ -135,18 +135,18 @@ class Following:
         return effects
 
     def on_unanswered(self, request: FetchQuorumLog, now_ms: int) -> None:
-        """Ask again soon: no answer came."""
+        """Plan the next fetch in `stagger_ms`, because this one got no answer."""
         if request is self._asked:
             self._asked = None
             self._ask_at_ms = now_ms + self.settings.stagger_ms
 
     def on_idle(self) -> list[QuorumEffect]:
-        """Fetch again: the records are written, or the snapshot is loaded."""
+        """Fetch again, now that the records are stable or the snapshot is loaded."""
         was_busy, self.is_busy = self.is_busy, False
         return self.fetch() if was_busy and self._asked is None else []
 
     def on_write_failed(self, again_at_ms: int) -> None:
-        """Ask again later for the received records, which could not be written."""
+        """Plan to fetch the received records again, because they could not be written."""
         self.is_busy = False
         if self._asked is None:
             self._ask_at_ms = again_at_ms

@@ -2,11 +2,11 @@
 
     a fetch at offset N      acknowledges that everything before N is stable on the follower
     high watermark           the end of what a majority, this node included, holds on stable
-                             storage. It moves only past a record of this epoch, with which older
-                             records are committed: these are never counted (Raft, 5.4.2)
+                             storage. It moves only past a record of this epoch; older records
+                             are committed together with that record (Raft, 5.4.2)
     check quorum             the leader resigns if no majority fetches for 1.5 x fetch timeout
 
-Pure. A fetch to which there is nothing new to answer waits here until there is, or for its time.
+Pure. A fetch for which there is nothing new waits here until there is, or until its time is over.
 """
 
 from dataclasses import dataclass, field
@@ -72,8 +72,7 @@ class Leading:
     followers: dict[int, Progress] = field(default_factory=dict)
     observers: dict[VoterKey, Progress] = field(default_factory=dict)
     start_offset: int = field(init=False)
-    """The start of this epoch in the log. Its first record must be committed before or with any
-    other."""
+    """The offset of this epoch's first record. Nothing is committed before a majority has it."""
     _parked: dict[VoterKey, _Parked] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -87,7 +86,10 @@ class Leading:
     # Fetches.
 
     def on_fetch(self, ticket: int, request: FetchQuorumLog, now_ms: int) -> list[QuorumEffect]:
-        """Note how far the follower is, then answer or let it wait. The request's epoch is ours."""
+        """Note how far the follower is, then answer the fetch or let it wait.
+
+        The caller has checked that the request names the epoch of this leader.
+        """
         effects: list[QuorumEffect] = []
         progress = self._progress(request.replica, now_ms)
         before_ms, progress.fetched_ms = progress.fetched_ms, now_ms
@@ -167,7 +169,7 @@ class Leading:
     # Commits.
 
     def on_stable(self, now_ms: int) -> list[QuorumEffect]:
-        """Commit and answer waiting fetches, as more of our own log is stable."""
+        """Commit and answer waiting fetches, now that more of our own log is stable."""
         effects = self.maybe_commit(now_ms)
         return effects or self._wake(now_ms)
 
@@ -183,11 +185,11 @@ class Leading:
     # Time.
 
     def quorum_heard_ms(self) -> int:
-        """Return the latest time since which a majority, this node included, was heard from."""
+        """Return the latest time at or after which a majority, with this node, was heard from."""
         return self._majority({each: one.heard_ms for each, one in self.followers.items()})
 
     def majority_contact_ms(self, now_ms: int) -> int:
-        """Return a time before which no newer leader was elected; -1 if no such time is known."""
+        """Return a time until which no newer leader was elected; -1 if no such time is known."""
         if not self.followers:
             return now_ms
         return self._majority({each: one.contact_ms for each, one in self.followers.items()})
@@ -212,7 +214,7 @@ class Leading:
         )
 
     def forgive(self, now_ms: int) -> None:
-        """Count the silence of all anew: this process was stalled and has messages to read."""
+        """Count each follower's silence from now, because this process was stalled, not they."""
         for progress in self.followers.values():
             progress.heard_ms = now_ms
 
@@ -243,7 +245,7 @@ class Leading:
         progress.contact_ms = max(progress.contact_ms, progress.told_ms)
 
     def on_untold(self, voter_id: int, now_ms: int) -> None:
-        """Repeat our announcement to a voter that did not answer, unless it has fetched since."""
+        """Plan to repeat our announcement to a voter that did not answer and has not fetched."""
         progress = self.followers[voter_id]
         if progress.fetched_ms < progress.told_ms:
             progress.tell_at_ms = now_ms + self.settings.stagger_ms
@@ -255,7 +257,10 @@ class Leading:
 
 
 def describe(role: Leading, wall_ms: int, ahead_ms: int) -> QuorumPartitionData:
-    """Describe the copies of the log. `ahead_ms` is wall-clock time minus monotonic time."""
+    """Describe all copies of the log for DescribeQuorum.
+
+    `ahead_ms` is the wall-clock time minus the monotonic time.
+    """
 
     def copy(one: Progress) -> ReplicaState:
         return ReplicaState(

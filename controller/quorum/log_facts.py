@@ -41,9 +41,9 @@ class LogFacts(Protocol):
         """The newest snapshot, or None."""
 
     def end_of_epoch(self, epoch: int) -> EpochEnd | None:
-        """Return the newest epoch not above `epoch`, and its end (exclusive).
+        """Return our newest epoch that is not above `epoch`, with its end offset (exclusive).
 
-        None if neither the log nor its newest snapshot has one.
+        Return None if neither the log nor its newest snapshot has such an epoch.
         """
 
 
@@ -60,8 +60,8 @@ class Match(Enum):
 def compare(log: LogFacts, offset: int, last_epoch: int) -> tuple[Match, EpochEnd | None]:
     """Compare a follower's log, which ends at `offset` after a record of `last_epoch`, with ours.
 
-    Return the result. If the logs diverge, return with it our newest epoch not above `last_epoch`,
-    with its end; else None.
+    Return the relation. If it is DIVERGING, return also our newest epoch not above `last_epoch`
+    with its end offset; otherwise None.
     """
     start, snapshot = log.start_offset, log.snapshot
     if offset < start:
@@ -80,7 +80,10 @@ def compare(log: LogFacts, offset: int, last_epoch: int) -> tuple[Match, EpochEn
 
 
 def truncation_for(log: LogFacts, diverging: EpochEnd) -> int:
-    """Return where to cut a log that diverges from the leader's after `diverging`."""
+    """Return the offset at which a follower cuts its log, which diverges from the leader's.
+
+    `diverging` is the leader's newest epoch not above that of our last record, with its end offset.
+    """
     own = log.end_of_epoch(diverging.epoch)
     if own is None:
         return log.start_offset

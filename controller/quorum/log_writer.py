@@ -54,7 +54,7 @@ class LogWriter:
         return self._staged_end if self._staged else self._log.end_offset
 
     def stage(self, records: Sequence[MetadataRecord], epoch: int) -> int:
-        """Stage the leader's records, which are written soon; return the offset of the last."""
+        """Stage the leader's records, which `run` writes next; return the offset of the last."""
         batch = encode_batch(
             records,
             base_offset=self.end_offset,
@@ -80,7 +80,7 @@ class LogWriter:
             self._wake.set()
 
     def append_received(self, records: bytes) -> None:
-        """Check the leader's batches and write them; `run` flushes them soon."""
+        """Check the leader's batches and write them; `run` flushes them next."""
         if self._is_usable():
             try:
                 self._append_received(records)
@@ -104,7 +104,7 @@ class LogWriter:
             self.unsnapshotted_bytes += len(records)
 
     async def run(self) -> None:
-        """Write and flush until cancelled, or until a failure of the disk."""
+        """Write and flush until cancelled, or until a flush fails."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -124,7 +124,7 @@ class LogWriter:
                 self._events.on_failed(f"the metadata log cannot be flushed: {error}")
                 return
             if self._log.stable != self._log.end:
-                self._wake.set()  # It was cut, or grew, meanwhile.
+                self._wake.set()  # It was cut, or grew, during the flush.
             self._events.on_stable()
 
     async def _give_up(self, why: str) -> None:

@@ -1,8 +1,8 @@
-"""Opens a metadata log whose stable part may be damaged: others' records replace it, if any.
+"""Opens the metadata log; if stable records are damaged, the log is fetched anew from other voters.
 
-A damaged log is never cut as a torn tail is. A sole voter's records are on its own disk alone, so
-it does not start. One of several voters fetches the log anew. First it saves in its quorum-state
-how far the log had reached, because others have counted on that. It keeps the damaged files.
+A damaged log is never cut like a torn tail. A sole voter does not start, because its records are on
+its own disk alone. One of several voters first saves in its quorum-state how far the log had
+reached, because others have counted on those records. Then it renames the damaged files.
 """
 
 import logging
@@ -32,7 +32,8 @@ async def open_metadata_log(
 ) -> MetadataLog:
     """Open the log. Raise CorruptLog if it is damaged and no other voter can have the lost records.
 
-    An operator gives up a sole voter's lost records by naming their first offset, `cut_at`.
+    An operator gives up a sole voter's lost records by naming their first offset, `cut_at`. It is
+    -1 if no records are given up.
     """
     try:
         return await MetadataLog.open(runtime, files, cut_at=cut_at if is_alone else -1)

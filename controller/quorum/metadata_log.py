@@ -1,9 +1,9 @@
 """The metadata log on disk: a storage log in `__cluster_metadata-0`, with the quorum's files.
 
 No record is deleted by age: whole segments are deleted once a snapshot holds their records. Stable
-records are never cut off like a torn tail (stable_end.py). Whoever opens the log keeps the data
-directory's lock and identity. The log knows how far it is stable, and offers the state machine its
-`LogFacts`.
+records are never cut off like a torn tail (stable_end.py). The caller of `open` owns the data
+directory's lock and identity. `MetadataLog` knows how far it is stable, and offers the state
+machine its `LogFacts`.
 """
 
 import logging
@@ -167,15 +167,15 @@ class MetadataLog:
     def epoch_before(self, offset: int) -> int | None:
         """Return the epoch of the record before `offset`.
 
-        None if the log does not hold that record.
+        Return None if the log does not hold that record.
         """
         epoch = self._log.leader_epochs.epoch_for(offset - 1)
         return epoch if epoch >= 0 and offset > self._log.log_start_offset else None
 
     def end_of_epoch(self, epoch: int) -> EpochEnd | None:
-        """Return the newest epoch not above `epoch`, and its end (exclusive).
+        """Return our newest epoch that is not above `epoch`, with its end offset (exclusive).
 
-        None if neither the log nor its newest snapshot has one.
+        Return None if neither the log nor its newest snapshot has such an epoch.
         """
         end, epochs = self.end, self._log.leader_epochs
         if epoch >= end.epoch:
@@ -193,7 +193,7 @@ class MetadataLog:
         self._log.append(batches)
 
     async def flush(self) -> None:
-        """Make all appended records stable, unless the log is cut meanwhile."""
+        """Make all appended records stable. Nothing becomes stable if the log is cut during it."""
         end_offset, cuts = self.end_offset, self._cuts
         await self._log.flush()
         if cuts == self._cuts:
@@ -202,7 +202,7 @@ class MetadataLog:
             await self._noted.settle()
 
     def truncate_to(self, offset: int) -> None:
-        """Cut off `offset` and everything later. Batches appended next must be flushed anew."""
+        """Cut off the record at `offset` and all later ones. A flush under way is then void."""
         self._cuts += 1
         self._lower_noted(LogEnd(self._epoch_at(offset), offset))
         self._log.truncate_to(offset)
@@ -210,14 +210,14 @@ class MetadataLog:
         self._stable_offset = min(self._stable_offset, self.end_offset)
 
     def _lower_noted(self, end: LogEnd) -> None:
-        """Lower the noted end: the log is about to end there, and the note must not outlast it."""
+        """Lower the noted end to `end` if it is higher, because the log is cut there."""
         if self._noted.end.offset > end.offset:
             self._noted.note_at_once(end)
 
     async def read(self, offset: int, max_bytes: int, up_to: int) -> bytes:
-        """Read whole batches from the one that holds `offset`, below `up_to`.
+        """Read whole batches below `up_to`, beginning with the one that holds `offset`.
 
-        Return no bytes if the log no longer holds the offset: a snapshot may have replaced these
+        Return no bytes if the log no longer holds `offset`: a snapshot may have replaced its
         records, even during a read from disk.
         """
         try:

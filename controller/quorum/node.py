@@ -35,7 +35,7 @@ class QuorumNode:
         """The state that the inputs change and on which they decide."""
 
     def on_started(self, now_ms: int) -> list[QuorumEffect]:
-        """Take part. Voters try to be elected in the order of their ids, a sole one at once."""
+        """Begin to take part. Voters stand for election in turn, in the order of their ids."""
         at = self.standing
         at.role = Unattached(now_ms + at.turn_ms(m.NO_NODE))
         return self.on_deadline(now_ms)
@@ -76,16 +76,16 @@ class QuorumNode:
         return at.take_effects()
 
     def on_request(self, ticket: int, request: m.QuorumRequest, now_ms: int) -> list[QuorumEffect]:
-        """Take in another controller's request.
+        """Handle another controller's request.
 
-        An `Answer` with this ticket follows, now or after a later input.
+        The `Answer` with this ticket is among the effects of this input or of a later one.
         """
         at = self.standing
         REQUESTS[type(request)](at, ticket, request, now_ms)
         return at.take_effects()
 
     def on_leaving(self, now_ms: int) -> list[QuorumEffect]:
-        """Resign if this node leads, and stand in no later election: the process stops."""
+        """Resign if this node leads, and stand in no later election, because the process stops."""
         at = self.standing
         at.is_leaving = True
         if isinstance(at.role, Leading):
@@ -93,7 +93,7 @@ class QuorumNode:
         return at.take_effects()
 
     def on_cluster_id(self, cluster_id: str) -> list[QuorumEffect]:
-        """Take in the cluster's id, which the metadata names."""
+        """Keep the cluster's id, which the metadata names, if it was not known yet."""
         at = self.standing
         if at.cluster_id is None:
             at.cluster_id = cluster_id
@@ -106,7 +106,7 @@ class QuorumNode:
     # Results of our own requests.
 
     def on_answered(self, to: int, request: Any, answer: Any, now_ms: int) -> list[QuorumEffect]:
-        """Take in a voter's answer to our request."""
+        """Handle the answer of the voter `to` to our request."""
         at = self.standing
         if answer.error in (ErrorCode.INVALID_VOTER_KEY, ErrorCode.INCONSISTENT_CLUSTER_ID):
             text = f"node {to} refused {type(request).__name__}: {answer.message}"
@@ -167,7 +167,7 @@ class QuorumNode:
             role.on_unanswered(request, now_ms)
 
     def on_unanswered(self, to: int, request: Any, now_ms: int) -> list[QuorumEffect]:
-        """Take in that no answer came: the connection was lost, or the time was over."""
+        """Handle a request of ours that got no answer from the voter `to`: it may be sent again."""
         at = self.standing
         match at.role:
             case Leading() as role if isinstance(request, m.BeginQuorumEpoch):
@@ -178,14 +178,14 @@ class QuorumNode:
         return at.take_effects()
 
     def on_peer_lost(self, voter_id: int) -> list[QuorumEffect]:
-        """Doubt the leader if the connection to it ended: we may then grant a pre-vote."""
+        """Suspect the leader if the connection to it ended, so that we may grant a pre-vote."""
         at = self.standing
         if isinstance(at.role, Following) and at.role.leader_id == voter_id:
             at.role.is_suspect = True
         return at.take_effects()
 
     def on_peer_refused(self, voter_id: int, now_ms: int) -> list[QuorumEffect]:
-        """Leave the leader if its host refuses a connection, because its process is gone."""
+        """Stop following the leader if its host refuses connections: its process is gone."""
         at = self.standing
         if isinstance(at.role, Following) and at.role.leader_id == voter_id:
             at.change(Unattached(now_ms + at.turn_ms(voter_id)))
@@ -195,7 +195,7 @@ class QuorumNode:
     # Results of our own disk.
 
     def on_stable(self, now_ms: int) -> list[QuorumEffect]:
-        """Take in that written records are on stable storage now."""
+        """Act on the new stable end of our log, after a flush."""
         at = self.standing
         if at.recover_to is not None and at.log.stable >= at.recover_to:
             at.recover_to = None
@@ -208,7 +208,7 @@ class QuorumNode:
         return at.take_effects()
 
     def on_write_failed(self, why: str, now_ms: int) -> list[QuorumEffect]:
-        """Take in that a write failed and the records that were not stable are gone."""
+        """Act on a failed write, after which the records that were not stable are gone."""
         at = self.standing
         match at.role:
             case Leading():
@@ -218,7 +218,7 @@ class QuorumNode:
         return at.take_effects()
 
     def on_snapshot_loaded(self) -> list[QuorumEffect]:
-        """Take in that the log now begins, empty, at the end of the newest snapshot."""
+        """Act on a loaded snapshot: the log is empty now and begins at the snapshot's end."""
         at = self.standing
         snapshot = at.log.snapshot
         if snapshot is not None and snapshot.end_offset > at.high_watermark:
@@ -229,6 +229,6 @@ class QuorumNode:
         return at.take_effects()
 
     def majority_contact_ms(self, now_ms: int) -> int:
-        """Return a time before which no newer leader was elected; -1 if no such time is known."""
+        """Return a time until which no newer leader was elected; -1 if no such time is known."""
         at = self.standing
         return at.role.majority_contact_ms(now_ms) if isinstance(at.role, Leading) else -1

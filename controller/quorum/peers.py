@@ -107,7 +107,7 @@ class Peer:
     async def fetch_snapshot(self, snapshot: SnapshotId, timeout_ms: int) -> bytes:
         """Fetch a snapshot's file in parts, `timeout_ms` for each.
 
-        Raise ApiError if one is refused.
+        Raise ApiError if a part is refused or does not come in time.
         """
         data, size = bytearray(), 1
         while len(data) < size:
@@ -137,7 +137,7 @@ class Peer:
             else:
                 failures = 0
                 await self._use(connection)
-            # After a loss at once: a refusal shows that the process died, not just the connection.
+            # After a loss, connect again at once: only a refusal shows that the process died too.
             pause_ms = AGAIN.after(failures, self._runtime.rng) if failures else AT_ONCE_MS
             await asyncio.sleep(pause_ms / 1000)
 

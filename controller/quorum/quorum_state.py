@@ -1,4 +1,4 @@
-"""The file `quorum-state`: epoch, vote, and the disks of the other voters, stable before used.
+"""The file `quorum-state`: epoch, vote, and the voters' disks, on stable storage before use.
 
 {"leaderId":1,"leaderEpoch":7,"votedId":1,"clusterId":"...","data_version":1,
  "directoryIds":{"1":"..."},"crc":"..."}
@@ -38,14 +38,14 @@ class QuorumState:
     directory_ids: tuple[tuple[int, bytes], ...] = ()
     """Voter ids, each with the directory id of the disk that the voter is known by."""
     recover_to: tuple[int, int] | None = None
-    """Epoch and end of a log that was lost here after others had counted on it."""
+    """Epoch and end of a log that was lost here after others counted on it; None if none was."""
 
 
 def read_quorum_state(files: Files, directory: str, cluster_id: str | None) -> QuorumState | None:
-    """Return the newest state in the files; a new node's if there are no files.
+    """Return the newest state in the two files, or a new node's state if there are no files.
 
-    Return None if there are files but none can be read: the vote is lost. Raise CorruptLog if they
-    belong to another cluster.
+    Return None if there are files but none can be read: the vote is lost. Raise CorruptLog if a
+    file belongs to another cluster than `cluster_id`.
     """
     found: list[QuorumState] = []
     damaged = 0
@@ -85,7 +85,7 @@ def encode_state(state: QuorumState) -> bytes:
 
 
 def decode_state(data: bytes) -> QuorumState:
-    """Read the text; raise ValueError, KeyError or TypeError if it is not a state."""
+    """Decode the file; raise ValueError, KeyError, TypeError or AttributeError if it is damaged."""
     plain = json.loads(data)
     text, mark, _ = data.rpartition(_CRC)
     if mark and int(plain["crc"], 16) != crc32(text):

@@ -53,10 +53,10 @@ class QuorumListener(Protocol):
         """Stop leading: records that were appended and are not committed may never be."""
 
     def on_leader_changed(self) -> None:
-        """Take note that `leader_id` has changed; it may be unknown now."""
+        """Note that the quorum's `leader_id` has changed; it is -1 while no leader is known."""
 
     def on_committed(self, high_watermark: int) -> None:
-        """Take note that all records below are committed and may be sent to other nodes."""
+        """Note that all records below `high_watermark` are committed; brokers may have them."""
 
     def on_quorum_failed(self, why: str) -> None:
         """End the process: this node can no longer vouch for its log."""
@@ -65,8 +65,8 @@ class QuorumListener(Protocol):
 class RaftQuorum:
     """This node's part in the quorum, and its copy of the metadata log.
 
-    The leader's records are provisional until `on_committed` says otherwise: only committed ones
-    leave the process. Every node learns what is committed, leader or not.
+    The leader's records are provisional until `on_committed` reports them: until then only other
+    controllers may fetch them. Every controller learns what is committed, leader or not.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class RaftQuorum:
         return cls(runtime, metadata_log, QuorumNode(standing), peering or Peering())
 
     def start(self, listener: QuorumListener) -> None:
-        """Take part, and report to `listener`."""
+        """Begin to take part in the quorum, and report to `listener`."""
         self._listener = listener
         self._errands.spawn(self._writer.run(), "metadata log")
         self._errands.start(self.peering)
@@ -160,7 +160,7 @@ class RaftQuorum:
         return self._writer.end_offset
 
     def majority_contact_ms(self) -> int:
-        """Return a time before which no newer leader was elected, by our own monotonic clock.
+        """Return a time until which no newer leader was elected, in ms of our own monotonic clock.
 
         A majority of the voters, this leader included, has answered in this epoch to a message
         that the leader sent at this time or later. Return -1 if no such time is known, or if this
@@ -169,7 +169,7 @@ class RaftQuorum:
         return self.node.majority_contact_ms(self._errands.now_ms())
 
     def on_cluster_id(self, cluster_id: str) -> None:
-        """Take in the cluster's id, which the metadata names."""
+        """Keep the cluster's id, which the metadata names, if it was not known yet."""
         self._errands.take(self.node.on_cluster_id(cluster_id))
 
     def describe(self) -> QuorumPartitionData:
@@ -256,7 +256,7 @@ class RaftQuorum:
         return self._writer.stage(records, role.epoch)
 
     def holds(self, offset: int, epoch: int) -> bool:
-        """True if the record before `offset` is committed and of `epoch`, as far as is known."""
+        """True if the record before `offset` is committed and its epoch is `epoch` or not known."""
         if offset == 0:
             return True
         if offset > self.high_watermark:
@@ -269,7 +269,7 @@ class RaftQuorum:
     async def read(self, offset: int, max_bytes: int) -> bytes:
         """Read whole committed batches from `offset` on.
 
-        Return no bytes while the log is being reopened, or if it now begins later.
+        Return no bytes while the log is being reopened, or if the log now begins after `offset`.
         """
         if self._log.is_closed:
             return b""
@@ -338,7 +338,7 @@ class RaftQuorum:
     # The end.
 
     async def resign(self) -> None:
-        """Resign for good; return once another node leads, or after two election timeouts."""
+        """Resign for good. If this node led, wait for another leader, up to 2 election timeouts."""
         was_leader = self.is_leader
         self._errands.take(self.node.on_leaving(self._errands.now_ms()))
         if was_leader and self._errands.peers:
@@ -347,7 +347,7 @@ class RaftQuorum:
                 log.warning("stopping, and no other controller leads yet")
 
     async def close(self) -> None:
-        """Finish what is under way and release the files."""
+        """Cancel the tasks, close the connections, then flush and close the log."""
         await self._errands.close()
         await self._log.close()
 
@@ -357,9 +357,9 @@ async def _recall(
 ) -> QuorumState | None:
     """Return the saved state; None if it is lost and this node may have voted.
 
-    If the log's beginning is lost with its snapshot, the log is emptied, to be fetched anew. Before
-    that the state notes how far it reached, because others counted on it. Raise CorruptLog for a
-    sole voter, which can fetch it from nobody.
+    If the log's beginning is lost with its snapshot, save in the state how far the log reached,
+    because others counted on that; then empty the log, so that it is fetched anew. Raise CorruptLog
+    instead for a sole voter, and for any voter whose saved epoch is above `EPOCH_MAX`.
     """
     directory, end = metadata_log.directory, metadata_log.end
     state = read_quorum_state(metadata_log.files, directory, cluster_id)

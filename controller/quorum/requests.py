@@ -1,7 +1,7 @@
 """The answers of a voter to the requests of other controllers.
 
-A refused request changes nothing. Any other is answered after the state it led to is saved, because
-the save stands before the answer among the effects.
+A refused request changes nothing. Any other request is answered after the state that it led to is
+saved, because `SaveState` comes before `Answer` among the effects.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ QUIET = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
 )
-"""Refusals that come with every change of leader, and are not logged."""
+"""The errors that refuse requests at every change of leader; these refusals are not logged."""
 
 
 def _refuse(at: Standing, ticket: int, request: Any, refusal: checks.Refusal, who: int) -> None:
     """Answer a request with a refusal, and log it.
 
-    A controller of another cluster learns neither our epoch nor leader.
+    A controller of another cluster learns neither our epoch nor our leader.
     """
     is_ours = refusal.error is not ErrorCode.INCONSISTENT_CLUSTER_ID
     answer = ANSWER_OF[type(request)](
@@ -123,7 +123,7 @@ def on_begin(at: Standing, ticket: int, request: m.BeginQuorumEpoch, now_ms: int
 
 
 def on_end(at: Standing, ticket: int, request: m.EndQuorumEpoch, now_ms: int) -> None:
-    """Handle the leader's resignation: its first successor stands at once, others wait in turn."""
+    """Handle the leader's resignation: the first successor stands at once, the others in turn."""
     leader_id = request.leader.voter_id
     refusal = (
         checks.wrong_cluster(at.cluster_id, request.cluster_id)

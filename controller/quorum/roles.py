@@ -74,6 +74,6 @@ class Candidate:
 
 @dataclass(slots=True)
 class Resigned:
-    """A voter that led this epoch and has resigned: it lets others go first."""
+    """A voter that led this epoch and has resigned: it waits so that others stand first."""
 
     until_ms: int

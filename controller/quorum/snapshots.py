@@ -79,7 +79,7 @@ class Snapshots:
         return snapshot
 
     async def keep(self, snapshot: SnapshotId, data: bytes) -> None:
-        """Keep a snapshot that another node wrote.
+        """Save a snapshot that was fetched from another node.
 
         Raise RemoteProtocolError if it cannot be loaded.
         """

@@ -2,11 +2,11 @@
 
     at 0 and at 512      sequence int64, epoch int32, end offset int64, crc32c uint32
 
-The file is written in place after every flush of the log and before the flush is reported, mostly
-without a flush of its own: any note that a crash leaves was true once, and a log does not become
-shorter by itself. So unreadable records below the noted end are damage; above it they may be the
-rest of an unfinished write. A log becomes shorter only if a leader cuts it, and then the new end
-is on stable storage before the cut is made.
+A note is written in place after every flush of the log, before the flush is reported. The file
+itself is seldom flushed, because an older note is true too: a log does not become shorter by
+itself. So unreadable records below the noted end are damage; above it they may be the rest of an
+unfinished write. A log becomes shorter only if it is cut on purpose, and then the new end is on
+stable storage before the cut is made.
 
 After a killed process the note is exact. A power failure may lose the newest `FLUSH_EVERY` notes.
 """
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class StableEnd:
-    """The noted end of one log."""
+    """The file `stable-end` of one log, and the end that it notes."""
 
     def __init__(self, files: Files, directory: str) -> None:
         """Read the file."""

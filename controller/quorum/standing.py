@@ -3,7 +3,7 @@
 roles.py shows the roles and their transitions, leading.py and following.py have the rules of a
 leader and of a follower. node.py and requests.py decide when a change is due.
 
-To enter an epoch or to give a vote, a node first stops leading, then saves, then does the rest.
+A node that enters an epoch or gives a vote first stops leading, then saves, then acts on it.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,9 +47,9 @@ class Standing:
         abstains: bool = False,
         wall_ms: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Restore `state`. `dice(n)` draws one of 0..n-1. A node `abstains` if it lost its vote.
+        """Restore `state`. `dice(n)` draws one of 0..n-1. A node `abstains` if it lost its state.
 
-        `wall_ms` gives the time of day, which bounds the epochs that others may name.
+        `wall_ms` returns the wall-clock time, which bounds the epochs that others may name.
         """
         self.settings = settings
         self.log = log
@@ -96,7 +96,7 @@ class Standing:
 
     @property
     def least_end(self) -> LogEnd:
-        """The least end of a log to vote for: our own end, or that of our lost log if later."""
+        """The end that a candidate's log must reach for our vote: our log's, or our lost log's."""
         end = self.log.end
         return end if self.recover_to is None else max(end, self.recover_to)
 
@@ -107,7 +107,7 @@ class Standing:
         return checks.implausible(epoch, checks.epoch_limit(self._wall_ms()))
 
     def has_leader(self, now_ms: int) -> bool:
-        """True if this node leads, or follows a leader that it heard from lately."""
+        """True if this node leads, or follows a leader that is alive (`Following.is_alive`)."""
         match self.role:
             case Leading():
                 return True
@@ -116,7 +116,7 @@ class Standing:
         return False
 
     def take_effects(self) -> list[QuorumEffect]:
-        """Return the effects of the input, in order."""
+        """Return the effects added since the last call, in order."""
         effects, self.effects = self.effects, []
         for effect in effects:
             if isinstance(effect, Committed):
@@ -129,11 +129,11 @@ class Standing:
         return timeout_ms + self._dice(timeout_ms)
 
     def pause_ms(self) -> int:
-        """Draw the pause in ms after a lost ballot: less than `random_ms`, as no answer is due."""
+        """Draw the pause in ms after a lost ballot: `stagger_ms`, and up to an election timeout."""
         return self.settings.stagger_ms + self._dice(self.settings.election_timeout_ms)
 
     def turn_ms(self, leader_id: int) -> int:
-        """Return the ms to wait, so that voters ranked before us after this leader stand first."""
+        """Return the ms to wait, so that the voters between this leader and us stand first."""
         return self.voters.rank_after(leader_id, self.me) * self.settings.stagger_ms
 
     # Changes.

@@ -22,7 +22,7 @@ class QuorumSettings:
     election_timeout_ms: int = 300
     fetch_timeout_ms: int = 500
     readmitted: tuple[VoterKey, ...] = ()
-    """Voters whose disk was replaced, with the new disk's id, which may vote again from it."""
+    """Voters with a replaced disk, each with the new disk's id: they may vote from it."""
 
     @property
     def stagger_ms(self) -> int:
@@ -54,7 +54,7 @@ class Voters:
 
     @property
     def votes_needed(self) -> int:
-        """The number of votes that elect a leader."""
+        """The number of votes that elect a leader: all, while any voter's disk is unknown."""
         return self.majority if self.are_known else len(self.ids)
 
     def key(self, voter_id: int) -> VoterKey:
@@ -66,7 +66,7 @@ class Voters:
         return tuple(self.key(each) for each in self.ids if each in self.known)
 
     def is_voter(self, key: VoterKey) -> bool:
-        """True if this is a voter, on the disk that it is known by or might be on."""
+        """True if this is a voter on its known disk, or a voter whose disk is not known yet."""
         known = self.known.get(key.voter_id, key.directory_id)
         return key.voter_id in self.ids and known == key.directory_id
 
