@@ -445,7 +445,7 @@ class AdminConfig(CommonConfig):
         return ControlSettings(None, self.control_psk_file, self.control_tls)
 
     def check(self) -> None:
-        """Raise ConfigError if both a key and a certificate are given for the control plane."""
+        """Raise ConfigError if the control plane is given both a key and a certificate."""
         if self.control_psk_file is not None and self.control.has_tls:
             why = f"cannot be set together with {KEYSTORE}: controllers are shown one of them"
             raise ConfigError(FILE, self.control_psk_file, why)

@@ -27,7 +27,7 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 NAME_MAX: Final = 1024
 """The most characters of a name."""
 _WHOLE_TO: Final = 1e-6
-"""A number this near to a whole one is taken for it, as in Kafka."""
+"""The distance from a whole number up to which a value counts as whole, as in Kafka."""
 
 
 class Match(IntEnum):
@@ -39,7 +39,7 @@ class Match(IntEnum):
 
 
 class QuotaKey(NamedTuple):
-    """The entities that a quota is for, and its type in Kafka; LONG and INT are whole numbers."""
+    """The entities that may have a quota, and Kafka's type of its value; LONG and INT are whole."""
 
     entities: tuple[str, ...]
     type: str
@@ -90,7 +90,7 @@ def entity_of(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
 def address_of(name: str | None) -> str | None:
     """Return an address in its shortest spelling; None is the default of all addresses.
 
-    Names of hosts are refused with ApiError(INVALID_REQUEST), because nothing here resolves them.
+    Host names are refused with ApiError(INVALID_REQUEST), because they are not resolved.
     """
     if name is None:
         return None
@@ -103,7 +103,7 @@ def address_of(name: str | None) -> str | None:
 
 
 def check_quota(entity: QuotaEntity, key: str, value: float) -> None:
-    """Raise ApiError(INVALID_REQUEST) unless the entity may have this quota of this value."""
+    """Raise ApiError(INVALID_REQUEST) unless the entity may have the quota `key` of this value."""
     kind, known = entity[0][0], QUOTA_KEYS.get(key)
     if known is None or kind not in known.entities:
         raise _invalid(f"Invalid configuration key {key[:MOST_DETAIL]}")

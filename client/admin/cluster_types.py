@@ -66,7 +66,7 @@ class MetadataQuorum:
     def now_ms(self) -> int | None:
         """The leader's clock as it answered, in ms since the epoch; None if the broker is too old.
 
-        The clock is the time at which the leader, of all replicas, had the whole log.
+        `late_ms` counts from this time, at which the leader has its whole log.
         """
         return None if self._leader is None else self._leader.last_caught_up_timestamp
 

@@ -73,5 +73,5 @@ class ReplicaRead(NamedTuple):
 
     high_watermark: int
     data: Buffer
-    """Whole record batches, of which the last may be cut off. The first may begin before the offset
-    that was asked for."""
+    """Record batches as in the log. The first may begin before the requested offset, and the last
+    may be cut off."""

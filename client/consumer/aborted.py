@@ -1,7 +1,7 @@
 """Finds the batches of a fetch that belong to aborted transactions, by the rule of KIP-98.
 
-Pure. The caller decodes control batches and reports their markers to `on_marker`. The consumer and
-the Spark source both use this class.
+Pure. The caller decodes control batches and reports their markers to `on_marker`. Both the consumer
+and the Spark source use `AbortedBatches`.
 """
 
 from collections.abc import Iterable

@@ -45,7 +45,7 @@ class Assignor:
     """True if members go on reading the partitions they keep during a rebalance (KIP-429)."""
 
     def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
-        """Share out the partitions of the topics in `counts`, which maps a topic to their number.
+        """Share out the partitions of the topics in `counts`, the number of partitions by topic.
 
         A topic that is not in `counts` is not assigned.
         """

@@ -1,6 +1,6 @@
 """Commits and fetches the offsets of one group; one commit at a time, in the order of calls.
 
-Knows OffsetCommit and OffsetFetch. The callers decide which offsets to commit, and when. A commit
+Sends OffsetCommit and OffsetFetch. The callers decide which offsets to commit, and when. A commit
 names the member and generation of `Membership`; without a membership it names none.
 """
 
@@ -37,7 +37,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class Commits:
-    """The offsets of one group, as one of its consumers sees them."""
+    """Commits and fetches the offsets of one group, for one consumer."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class Commits:
         timeout_ms: int,
         is_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Fetch the committed offsets of `partitions`, or of the whole group if that is None.
+        """Fetch the committed offsets of `partitions`, or all of the group if `partitions` is None.
 
         Partitions without a committed offset are left out. With `is_stable`, wait until no open
         transaction has offsets pending for them (KIP-447). Raise RequestTimedOut after

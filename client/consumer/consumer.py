@@ -321,9 +321,9 @@ class Consumer(Generic[K, V]):
     def lag(self, partition: Partition | None = None) -> int | None:
         """Return how many offsets are still to read in a partition, or in all assigned partitions.
 
-        The newest fetches decide. The end is the high watermark, or under read_committed the last
-        stable offset; offsets of transaction markers count. Return None while the lag of any of the
-        partitions is unknown.
+        They are counted up to the high watermark of the newest fetch, or under read_committed to
+        the last stable offset; transaction markers count too. Return None while the lag of any of
+        the partitions is unknown.
         """
         return self._seeking.lag(partition)
 

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 TOPICS_WAIT_MS: Final = 5_000
 """The ms that a leader waits for metadata of the topics that other members read."""
 ASSIGNMENT_VERSION: Final = 0
-"""Later versions differ in nothing but their number; every client reads this one."""
+"""The version in which assignments are written; every client reads it, later ones add nothing."""
 
 
 class Leading:

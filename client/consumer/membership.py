@@ -39,7 +39,7 @@ class Stage(Enum):
     AWAY = auto()
     """The member is not in the group; the next poll joins."""
     PREPARING = auto()
-    """The member joins as soon as the user's poll has given up what must be given up."""
+    """The user's next poll gives up partitions if it must; then the member joins."""
     JOINING = auto()
     SYNCING = auto()
     """The member has joined, and its assignment is awaited."""

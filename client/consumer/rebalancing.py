@@ -26,7 +26,7 @@ NO_LISTENER: Final = RebalanceListener()
 
 
 class Rebalancing:
-    """Takes the partitions that the group assigns for the user, and gives them up again."""
+    """Hands the user the partitions that the group assigns, and takes them away again."""
 
     def __init__(self, engine: Engine, committing: Committing) -> None:
         self.group: Group | None = None

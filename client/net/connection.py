@@ -97,7 +97,7 @@ class _Pending:
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def fail(self, error: Exception) -> None:
-        """Tell whoever waits for the answer that there will be none."""
+        """Fail the request with `error`, unless its future is done already."""
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -174,7 +174,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     async def lost_within(self, timeout_s: float) -> bool:
-        """Wait until the transport is closed, for so many seconds at most; True if it is."""
+        """Wait until the transport is closed, for `timeout_s` at most; True if it is closed."""
         await asyncio.wait([self._lost], timeout=timeout_s)
         return self._lost.done()
 

@@ -40,7 +40,7 @@ from ...security.tls import reason_of
 A = TypeVar("A")
 
 CLOSE_MS: Final = 1_000
-"""Milliseconds that a controller may take to answer the end of TLS."""
+"""Milliseconds that a controller may take to answer the close_notify that ends TLS."""
 CALLS_IN_FLIGHT_MAX: Final = 256
 UNSENT_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
 """The most bytes that may wait for a peer to read them; beyond it the connection is closed."""
@@ -91,7 +91,7 @@ class ControlStream(asyncio.BufferedProtocol):
 
     @property
     def tls_end(self) -> ssl.SSLObject | None:
-        """This end of TLS; None if the connection has none."""
+        """This end of TLS; None if the connection has no TLS."""
         transport = self._transport
         return None if transport is None else transport.get_extra_info("ssl_object")
 
@@ -267,9 +267,9 @@ class ControlConnection:
         self._check_name(keys)
 
     def _check_name(self, tls: ControlTls, due: str | None = None) -> None:
-        """Raise ApiError if the peer's certificate is no controller's, or not the one that is due.
+        """Raise ApiError unless the certificate has the name `due`, or without it a controller's.
 
-        Nothing that the peer says is believed before the first check, nor are its refusals.
+        Before the first check nothing that the peer sends is trusted, not even a refusal.
         """
         end = self._stream.tls_end
         name = (None if end is None else tls.name_of(end)) or ""

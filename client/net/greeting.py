@@ -74,7 +74,7 @@ async def log_in(
     """Log in; return the milliseconds until the broker wants another login, 0 for never (KIP-368).
 
     `timeout_ms` bounds each request. Raise SaslError if the broker refuses the mechanism or the
-    password, or if it could not prove itself.
+    password, or does not prove that it knows the password.
     """
     mechanism = credentials.mechanism
     handshake: SaslHandshakeResponse = await connection.send(

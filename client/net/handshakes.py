@@ -1,7 +1,8 @@
 """The server's end of TLS handshakes: a connection is served once its handshake is complete.
 
-Handshakes are few and have little time: one too many replaces the one that came first. Brokers and
-controllers use them; each says by a `Door` who is served.
+At most STRANGERS_MAX handshakes are under way, each for HANDSHAKE_MS at most; a further one
+replaces the oldest. Brokers and controllers use this module. Each of their listeners with TLS is a
+`Door`, which decides who is served.
 """
 
 import asyncio
@@ -16,17 +17,17 @@ from .refusals import Refusals
 HANDSHAKE_MS: Final = 10_000
 """Milliseconds that a client has for its handshake."""
 CLOSE_MS: Final = 1_000
-"""Milliseconds that a client may take to answer the end of TLS."""
+"""Milliseconds that a client may take to answer the close_notify that ends TLS."""
 STRANGERS_MAX: Final = 256
 """The most connections whose handshake is not complete."""
 TLS_BEGINS: Final = 0x16
-"""The first byte of a TLS handshake (RFC 8446, 5.1); frames begin with a size, which is less."""
+"""The first byte of a TLS handshake (RFC 8446, 5.1); the first byte of a frame's size is less."""
 
 Plain: TypeAlias = Callable[[], asyncio.BufferedProtocol]
 
 
 def feed(protocol: asyncio.BaseProtocol, data: bytes | bytearray) -> None:
-    """Give bytes that were read already to the protocol that they are for, as the loop would."""
+    """Deliver bytes that were read already to `protocol`, as the event loop would."""
     if isinstance(protocol, asyncio.Protocol):
         if data:
             protocol.data_received(bytes(data))
@@ -41,14 +42,14 @@ def feed(protocol: asyncio.BaseProtocol, data: bytes | bytearray) -> None:
 
 
 class Door(Protocol):
-    """A listener with TLS: its certificate, and who is served."""
+    """A listener with TLS: it has the certificate, and decides which clients are served."""
 
     @property
     def context(self) -> ssl.SSLContext:
         """The context for a handshake that begins now."""
 
     def why_full(self, host: str) -> str | None:
-        """Return why no more connections from this address are taken; None if they are."""
+        """Return why this address gets no more connections; None if it does get them."""
 
     def serve(self, transport: asyncio.Transport) -> asyncio.BufferedProtocol | str:
         """Return the protocol that serves the client, or the reason why it is not served."""
@@ -73,7 +74,7 @@ class Handshakes:
         return Handshake(self, door, plain)
 
     def enter(self, handshake: "Handshake") -> None:
-        """Keep a handshake; the oldest of too many is cut off."""
+        """Add a handshake; if there are too many, cut off the oldest."""
         if len(self._open) >= STRANGERS_MAX:
             oldest = next(iter(self._open))
             self.leave(oldest)
@@ -116,16 +117,16 @@ class Handshake(asyncio.Protocol):
         self._handshakes.enter(self)
 
     def data_received(self, data: bytes) -> None:
-        """Keep bytes that come before TLS has taken over, or after it before the connection has."""
+        """Keep bytes that arrive before TLS, or later the serving protocol, has taken over."""
         self._early += data
         self._has_come.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for no bytes any more."""
+        """Stop waiting for bytes, because the peer has left."""
         self._has_come.set()
 
     async def carry_out(self) -> None:
-        """Shake hands, then let the connection take over; a failed handshake closes it."""
+        """Make the handshake, then hand over to the serving protocol, or close the connection."""
         try:
             if self._plain is not None and not await self._begins_tls():
                 if not self._raw.is_closing():
@@ -158,7 +159,7 @@ class Handshake(asyncio.Protocol):
         return not self._early or self._early[0] == TLS_BEGINS
 
     def _serve(self, transport: asyncio.Transport, protocol: asyncio.BufferedProtocol) -> None:
-        """Let the protocol take over."""
+        """Hand the transport over to the protocol that serves the client."""
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         self._hand_on(protocol)
@@ -180,7 +181,7 @@ class Handshake(asyncio.Protocol):
         )
 
     def _hand_on(self, protocol: asyncio.BaseProtocol) -> None:
-        """Give the bytes that came early to the protocol that they are for, as the loop would."""
+        """Deliver the bytes that came early to `protocol`, as the event loop would."""
         early, self._early = self._early, bytearray()
         feed(protocol, early)
 
@@ -197,11 +198,11 @@ class Handshake(asyncio.Protocol):
         self.cut(why)
 
     def cut(self, why: str) -> None:
-        """Close the connection at once, and log the reason."""
+        """Close the connection immediately, and log the reason."""
         handshakes = self._handshakes
         handshakes.refusals.close(self.peer, why, handshakes.runtime.monotonic_ms())
         self.abort()
 
     def abort(self) -> None:
-        """Close the connection at once."""
+        """Close the connection immediately."""
         self._raw.abort()

@@ -48,7 +48,7 @@ class Pool:
         return None if self._throttle_ms(slot.connection) else slot.connection
 
     def _throttle_ms(self, connection: KafkaConnection) -> int:
-        """Return how long the broker will read nothing from the connection, in ms (KIP-219)."""
+        """Return the ms for which the broker will read nothing from the connection (KIP-219)."""
         until_ms = connection.throttle.until_ms
         return max(until_ms - self._runtime.monotonic_ms(), 0) if until_ms else 0
 
@@ -81,9 +81,8 @@ class Pool:
     def start(self, address: Address, lane: str) -> "asyncio.Task[KafkaConnection]":
         """Return the task that opens a connection; it is started unless one is under way.
 
-        If one is open, the task ends when it is no longer throttled.
-
-        Raise ClientClosed if the pool is closed.
+        If a connection is open, the task ends once the broker no longer throttles it. Raise
+        ClientClosed if the pool is closed.
         """
         if self._is_closing:
             raise ClientClosed("the client is closed")

@@ -2,7 +2,7 @@
 
 A peer whose packets are lost looks like a slow peer. TCP retransmits at ever longer intervals, so a
 link that is repaired after ten seconds may stay silent for another ten, while a new connection
-works at once. Each byte that arrives counts, so that a slow connection is not closed while it
+works immediately. Each byte that arrives counts, so that a slow connection is not closed while it
 transmits.
 """
 

@@ -1,7 +1,7 @@
 """One HTTP request to a server of tokens or of their keys, with bounds on its time and its answer.
 
-Redirects are not followed, so that nobody but the server that was named is ever asked. Nothing is
-repeated; proxies and cookies are not known here.
+Redirects are not followed, so that only the named server is asked. Requests are not repeated;
+proxies and cookies are not supported.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from ...security.tls import reason_of
 from ...security.token_urls import TokenUrl
 
 WITHIN_MS: Final = 10_000
-"""Milliseconds for the whole request, from the name of the host to the last byte."""
+"""Milliseconds for the whole request, from resolving the host to the last byte."""
 ANSWER_BYTES_MAX: Final = 1 << 20
 _READ_BYTES: Final = 64 << 10
 

@@ -66,7 +66,7 @@ class Producer(Generic[K, V]):
         runtime: Runtime | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:
-        """`on_delivery(error, metadata)` is called for each `send` without an own `on_delivery`."""
+        """`on_delivery(error, metadata)` is called for each `send` that names no `on_delivery`."""
         self.config = configured(ProducerConfig, bootstrap_servers, settings)
         self._runtime = runtime or SystemRuntime("producer")
         self._key_serializer = key_serializer

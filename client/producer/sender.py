@@ -51,7 +51,7 @@ class _Flight:
     version: int
     sent_ms: int
     asked_ms: int
-    """The monotonic ms of the last metadata refresh because of this request, or of its sending."""
+    """The monotonic ms of the last metadata refresh for this request; at first, of its sending."""
     batches: list[tuple[PartitionQueue, Batch, int]]
     """The batches, each with its queue and the number of this attempt."""
 

@@ -115,7 +115,7 @@ class Transaction:
         self.needs_renewal = False
         """True if InitProducerId must raise the epoch before the next transaction."""
         self.error: ClientError | None = None
-        """The error by which the transaction, or the producer, failed; None if none did."""
+        """The error that made the transaction or the producer fail; None if neither has failed."""
         self._added: dict[TopicPartition, None] = {}
         self._wanted: dict[TopicPartition, None] = {}
         self._unanswered = 0
@@ -149,7 +149,7 @@ class Transaction:
     # -- life
 
     def on_identity(self, identity: ProducerIdentity, *, is_implicit: bool) -> None:
-        """Set the identity that InitProducerId returned; it has aborted any open transaction."""
+        """Set the identity from InitProducerId, which has aborted any open transaction."""
         self.identity = identity
         self.is_implicit = is_implicit
         self.needs_renewal = False
@@ -192,7 +192,7 @@ class Transaction:
     # -- partitions and offsets
 
     def admit(self, partition: TopicPartition) -> bool:
-        """True if the partition's batches may be sent now; if not, the partition is to be added."""
+        """True if the partition's batches may be sent now; if not, note that it has to be added."""
         if self.phase not in (Phase.OPEN, Phase.COMMITTING):
             return False
         if partition in self._added:

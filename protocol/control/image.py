@@ -172,7 +172,7 @@ class MetadataImage:
     scram_secret: bytes = field(default=b"", repr=False)
     """The secret that salts for unknown users derive from; empty before the first credential."""
     quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
-    """The client quotas of each entity that has any, by key; a change replaces the inner dict."""
+    """The client quotas: for each entity the values by key. A change replaces the inner dict."""
     tokens: dict[str, DelegationToken] = field(default_factory=dict)
     """The delegation tokens by their ids; expired ones are included until they are removed."""
     next_producer_id: int = 0

@@ -105,7 +105,7 @@ class HelloAnswer(Answer):
     active_id: NodeId = -1
     """The id of the quorum's leader as this controller knows it; -1 if it is not known."""
     datagram_key: bytes = b""
-    """The key of the datagrams beside a connection with TLS; empty on any other."""
+    """The key that authenticates heartbeats beside a connection with TLS; empty on others."""
 
 
 @message(3)
@@ -160,7 +160,7 @@ class HeartbeatAnswer(Answer):
 
 @message(7)
 class BrokerHeartbeat(Request[HeartbeatAnswer]):
-    """The state that the broker wants, and how far it has applied the metadata log."""
+    """Report that the broker is alive, the state it wants, and how far it has applied the log."""
 
     broker_id: NodeId
     broker_epoch: Offset

@@ -94,7 +94,7 @@ class ClusterRecord(MetadataRecord):
 
 @_record(2)
 class ControllerElected(MetadataRecord):
-    """The controller that writes the records from here on; one begins each controller epoch."""
+    """The controller whose records follow; each controller epoch begins with such a record."""
 
     controller_id: int
     epoch: int
