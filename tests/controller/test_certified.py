@@ -12,6 +12,7 @@ from typing import Any
 import asyncio_dgram
 import pytest
 
+from minikafka.client.config import AdminConfig, configured
 from minikafka.client.net import handshakes
 from minikafka.client.net.control import ControlConnection
 from minikafka.controller.api.table import APIS
@@ -424,6 +425,38 @@ async def test_during_a_change_who_sends_nothing_is_cut_off(
     assert await asyncio.wait_for(reader.read(), WAIT_MS / 1000) == b""
     assert "no TLS handshake within 20 ms" in caplog.text
     writer.close()
+
+
+async def test_during_a_change_who_only_tries_the_port_is_forgotten(
+    certified: Certified, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = key_file(certified.directory / "control.key", 1)
+    await certified.start(**{"control.psk.file": path})
+    caplog.clear()
+    _, writer = await asyncio.open_connection(*certified.lab.server.address)
+    writer.close()
+    await certified.broker(1)
+    under_way = certified.lab.server._handshakes._open
+    for _ in range(WAIT_MS):
+        if not under_way:
+            break
+        await asyncio.sleep(0.001)
+    assert not under_way
+    assert not [each for each in caplog.messages if "connection from" in each]
+    assert certified.lab.server.sessions.unproved_count == 0
+
+
+def test_a_tool_is_given_a_key_or_a_certificate() -> None:
+    stores = {f"control.ssl.{each}.location": "f.pem" for each in ("keystore", "truststore")}
+    for given in ({"control.psk.file": "f.key"}, stores):
+        assert configured(AdminConfig, ["b:1"], given).control.shows != ("none",)
+    with pytest.raises(ConfigError, match=r"cannot be set together with control\.ssl\.keystore"):
+        configured(AdminConfig, ["b:1"], {"control.psk.file": "f.key", **stores})
+
+
+async def test_there_are_no_other_roles(certified: Certified) -> None:
+    with pytest.raises(ApiError, match="there is no role 7"):
+        await certified.connect(certified.proof("broker-1"), 1, 7)
 
 
 def test_each_request_of_a_node_names_its_sender_or_needs_none() -> None:
