@@ -1,7 +1,7 @@
 """Reads the broker's configuration from properties, and refuses unknown keys.
 
-A file may be shared with a controller, and may have coordinator keys of newer Kafka versions. Both
-kinds of keys are accepted without a warning.
+A file may be shared with a controller, and may have keys of coordinators that this broker does not
+have. Both kinds of keys are accepted without a warning.
 """
 
 from collections.abc import Mapping

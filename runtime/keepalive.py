@@ -2,7 +2,8 @@
 
 A member that joins a group waits for all others, up to their max.poll.interval.ms. If the broker's
 host loses power during that wait, or a firewall drops the connection, no packet ends the wait
-before the deadline of the request, minutes later. TCP keepalive ends it after LOST_AFTER_S.
+before the deadline of the request, minutes later. The socket options set here end it after about
+LOST_AFTER_S.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
 """Reads a log for consumers, skipping the batches that compaction left without records.
 
 Compaction keeps an empty batch to mark the end of a segment, or a producer's last sequence. Many
-clients take an answer without records for a batch larger than they asked for: they report an error
-or ask for the same offset for ever. So a consumer is sent the next batch with records instead. If
-there is none below the bound, the consumer is sent the empty batches, whose offsets tell it where
-to continue.
+clients conclude from an answer without records that the next batch is larger than they asked for:
+they report an error or ask for the same offset for ever. So a consumer is sent the next batch with
+records instead. If there is none below the bound, the consumer is sent the empty batches, whose
+offsets tell it where to continue.
 """
 
 from struct import Struct

@@ -78,14 +78,14 @@ def _add(resources: dict[tuple[int, str, int], DescribeAclsResource], acl: Acl) 
 
 
 def create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResponse | Answer:
-    """Forward the request, or refuse each entry, because there is no authorizer to enforce it."""
+    """Forward the request; without an authorizer to enforce them, refuse each entry."""
     if call.edge.authorizer is None:
         return _none_created(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     return Forwarded(call, request, ApiKey.CREATE_ACLS, _none_created)
 
 
 def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse | Answer:
-    """Forward the request, or refuse each filter, because there is no authorizer."""
+    """Forward the request; without an authorizer refuse each filter."""
     if call.edge.authorizer is None:
         return _none_deleted(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     return Forwarded(call, request, ApiKey.DELETE_ACLS, _none_deleted)

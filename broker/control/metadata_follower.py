@@ -143,7 +143,10 @@ class MetadataFollower:
             await self._act(delta)
 
     def _start_afresh(self) -> None:
-        """Begin again with an empty image, and publish nothing until the image is complete."""
+        """Publish nothing until the image, loaded from a snapshot, is complete.
+
+        Until then the lease counts as not held, because our state may be out of date.
+        """
         self._fresh_start = self._channel.lease.is_blind = True
 
     def _is_current(self, answer: MetadataFetched) -> bool:

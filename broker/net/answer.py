@@ -51,7 +51,7 @@ class Call:
 
     @property
     def origin(self) -> Origin:
-        """The client and the listener, as they are passed to the controller with a request."""
+        """The client and its listener, as they are sent to the controller with a request."""
         connection = self.connection
         host, listener = connection.host, connection.listener.name
         return Origin(self.principal, host, listener, self.client_id or "")

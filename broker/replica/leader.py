@@ -27,7 +27,7 @@ from .state import KnownBrokers, PartitionMetadata
 NO_FOLLOWER = -1
 REFUSED_PAUSE_MS = 500
 """Milliseconds until a member that the controller called ineligible is proposed again. This broker
-learns about as late as that which brokers are alive."""
+learns by about so much later than the controller which brokers are alive."""
 
 OUTCOME_UNKNOWN = frozenset(
     {
@@ -71,7 +71,7 @@ class ProposeIsr:
 
 @dataclass(frozen=True, slots=True)
 class IsrChanged:
-    """An effect: log the new committed ISR, and process the next fetch of each follower in full."""
+    """An effect: log the new committed ISR; each follower's next fetch reads the partition."""
 
     isr: tuple[int, ...]
 

@@ -93,7 +93,7 @@ class ReplicaFetcher:
         self._disconnect("the fetcher stopped")
 
     def add(self, partition: Partition) -> None:
-        """Fetch this partition too, or again from the start of its new leader epoch."""
+        """Fetch this partition too, or continue to fetch it, in its new leader epoch."""
         key = partition.key
         self._partitions[key] = partition
         self._changed[key] = None

@@ -221,9 +221,10 @@ class Moves:
         await happens_within(moving.given_up, pause_ms)
 
     async def _swap(self, moving: Moving, move: Move) -> bool:
-        """Hold the replica's flushes, flush the copy, and swap; return True if that succeeded.
+        """Flush the copy and swap; return True if the swap is done.
 
-        Return False if the copy is not whole and stable in time.
+        The caller holds the replica's flushes. Return False if the copy is not whole and stable in
+        time.
         """
         partition = moving.partition
         if next_step(moving.standing(is_held=True)) is Step.FLUSH:

@@ -44,8 +44,8 @@ def delete_offsets(
 ) -> Deleting | ErrorCode:
     """Return the tombstones of the given offsets, except in topics that members read.
 
-    Return one error for all of them if the group does not exist, or if its members' subscriptions
-    cannot be known.
+    Return one error for all of them if the group does not exist, or if it has members of another
+    protocol type than `consumer`.
     """
     group = state.groups.get(group_id)
     if group is None or group.phase is Phase.DEAD:

@@ -89,7 +89,7 @@ class GroupLedger:
     def begin_to_forget(self, name: str) -> tuple[bytes, bytes | None]:
         """Return the key and value (None) of an unused group's tombstone.
 
-        It is pending until `settle`.
+        The tombstone is pending until `settle`.
         """
         assert name not in self._changing
         self._changing[name] = None

@@ -106,7 +106,7 @@ class Ledger:
     def begin_to_forget(self, transactional_id: str) -> tuple[bytes, bytes | None]:
         """Return the key and value (None) of an unused id's tombstone.
 
-        It is pending until `settle`.
+        The tombstone is pending until `settle`.
         """
         assert transactional_id not in self._changing
         self._changing[transactional_id] = None
