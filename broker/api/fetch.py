@@ -292,8 +292,10 @@ def _refuse_replica(call: Call, cluster_id: str | None, state: ReplicaState) -> 
     if cluster_id is not None and ours is not None and cluster_id != ours:
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     known = edge.image.brokers.get(state.replica_id)
+    if known is None:
+        return ErrorCode.NONE if ours is None else ErrorCode.BROKER_ID_NOT_REGISTERED
     # A broker of an older version registers without the feature, and proves nothing.
-    if known is None or REPLICA_PROOF not in known.features:
+    if REPLICA_PROOF not in known.features:
         return ErrorCode.NONE
     if hmac.compare_digest(state.incarnation_id, known.incarnation_id):
         return ErrorCode.NONE

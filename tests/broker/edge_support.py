@@ -21,7 +21,7 @@ from minikafka.broker.partition.waiters import DataWaiters, Waiter
 from minikafka.broker.partitions import Partitions
 from minikafka.broker.peers import Reach
 from minikafka.broker.replica.lease import LeaderLease
-from minikafka.broker.replica.silence import FollowersHeard
+from minikafka.broker.replica.silence import LOOK_MS, SILENT_MS, FollowersHeard
 from minikafka.broker.replica.state import NoRole, PartitionMetadata
 from minikafka.broker.settings import Settings
 from minikafka.broker.topic_defaults import TopicDefaults
@@ -465,6 +465,14 @@ def image_of(partition_count: int) -> MetadataImage:
 def batch(*values: bytes) -> bytes:
     """Build a record batch as a producer sends it."""
     return bytes(build([NewRecord(1000 + i, None, value) for i, value in enumerate(values)]))
+
+
+def heard_by(broker: FakeBroker) -> list[int]:
+    """Return the followers whose fetches counted, by the silence of them all from now on."""
+    heard, silent = broker.partitions.heard, list[int]()
+    for now_ms in range(1 << 60, (1 << 60) + 3 * SILENT_MS, LOOK_MS):
+        silent = heard.silent(now_ms)
+    return silent
 
 
 async def settle() -> None:

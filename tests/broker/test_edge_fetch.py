@@ -23,7 +23,7 @@ from minikafka.runtime.errors import CorruptLog, StorageError
 from minikafka.storage.log import OffsetOutOfRange
 
 from .conftest import MakeBroker
-from .edge_support import TOPIC, TOPIC_ID, FakeBroker, FakePartition, batch, settle
+from .edge_support import TOPIC, TOPIC_ID, FakeBroker, FakePartition, batch, heard_by, settle
 
 SECRET = b"incarnation of 2"
 
@@ -385,6 +385,21 @@ async def test_m_08_nobody_poses_as_a_follower_without_its_incarnation_id(
         client.ask(fetch(0, offset=0, max_wait_ms=0, replica_state=state), 17).error_code == error
     )
     assert len(broker.partition.fetches) == client.connection.is_replica == (not error)
+
+
+async def test_m_08_nobody_poses_as_a_broker_that_is_not_registered(
+    make_broker: MakeBroker,
+) -> None:
+    broker = make_broker()
+    client = broker.connect()
+    state = ReplicaState(replica_id=9, replica_epoch=1 << 40, incarnation_id=SECRET)
+    asked = fetch(0, offset=0, max_wait_ms=0, replica_state=state)
+    assert client.ask(asked, 17).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert heard_by(broker) == []
+    broker.image.cluster_id = None  # Its metadata is loaded anew.
+    assert client.ask(asked, 17).error_code == ErrorCode.NONE
+    assert heard_by(broker) == [9]
+    assert not client.connection.is_replica
 
 
 async def test_a_follower_may_come_by_its_own_inter_broker_listener(

@@ -31,7 +31,7 @@ from minikafka.protocol.records.records import BatchBuilder
 from minikafka.protocol.types import ZERO_UUID
 
 from .conftest import MakeBroker
-from .edge_support import TOPIC, TOPIC_ID, Client, FakeBroker, batch, settle
+from .edge_support import TOPIC, TOPIC_ID, Client, FakeBroker, batch, heard_by, settle
 from .permission_rows import C, Op, T, X, all_but, right, spoken
 from .test_permissions import STANDARD, give
 
@@ -176,8 +176,7 @@ async def test_s_31_a_client_that_fetches_as_a_broker_is_refused_and_changes_not
     assert read(client, fetched(version, 2), version) == (DENIED, 0)
     assert not broker.partition.fetches
     assert not client.connection.is_replica
-    broker.partitions.heard.silent(0)
-    assert broker.partitions.heard.silent(1 << 60) == []
+    assert heard_by(broker) == []
     give(broker, right(Op.CLUSTER_ACTION, C))
     response = client.ask(fetched(version, 2), version)
     # Before version 15 no epoch of the broker is told, and before version 7 no error of the whole.
@@ -185,6 +184,7 @@ async def test_s_31_a_client_that_fetches_as_a_broker_is_refused_and_changes_not
     has_code = is_refused and version >= 7
     assert (response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED) is has_code
     assert (not broker.partition.fetches) is is_refused
+    assert heard_by(broker) == ([] if is_refused else [2])
 
 
 async def test_s_38_a_session_loses_the_right_to_read_with_the_entry(broker: FakeBroker) -> None:

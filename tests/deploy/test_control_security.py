@@ -1,4 +1,4 @@
-"""What each daemon asks of its settings before it opens anything: a key where others reach it."""
+"""What each daemon asks of its settings before it opens anything: proof, where others reach it."""
 
 from collections.abc import Callable, Mapping
 
@@ -37,4 +37,6 @@ def test_without_a_key_a_daemon_is_not_reached_from_elsewhere_unless_none_is_wri
         prepare({**settings})
     prepare({**settings, "control.security": "none"})
     prepare({**settings, "control.psk.file": "a file"})
+    stores = ("control.ssl.keystore.location", "control.ssl.truststore.location")
+    prepare({**settings, **dict.fromkeys(stores, "a file")})
     prepare({key: text.replace("10.0.0.1", "127.0.0.1") for key, text in settings.items()})
