@@ -41,7 +41,7 @@ DAY_MS: Final = 86_400_000
 
 @config_table
 class ControllerConfig:
-    """Everything about one controller, and the cluster-wide defaults it decides by."""
+    """The settings of one controller, and the cluster-wide defaults that it decides by."""
 
     node_id: int = setting(
         "node.id",
@@ -240,7 +240,7 @@ class ControllerConfig:
 
     @property
     def token_policy(self) -> TokenPolicy | None:
-        """The rules by which delegation tokens are made; None if there are none."""
+        """The rules by which delegation tokens are made; None if tokens are off."""
         key = TokenKey.of(self.delegation_token_secret_key)
         if key is None:
             return None

@@ -65,7 +65,7 @@ class Events:
     on_inactive: Callable[[], None]
     """Called each time this controller is no longer active."""
     on_cluster_id: Callable[[str], None]
-    """Called once, when the metadata names the cluster."""
+    """Called once with the cluster's id, when the metadata names it."""
     on_replayed: Callable[[Sequence[MetadataRecord], Delta], None]
     """Called with records as soon as decisions see them, and with what they have changed."""
 
@@ -124,7 +124,7 @@ class Controller:
         self._following = self.runtime.spawn(self._follow(), "metadata replay")
 
     async def hand_over(self) -> None:
-        """Wait STOP_WITHIN_MS at most for pending commits, then let another one become active."""
+        """Wait up to STOP_WITHIN_MS for pending commits, then let another controller take over."""
         self._is_stopping = True
         pending = [each.future for each in self._pending]
         if pending:

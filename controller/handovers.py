@@ -18,7 +18,7 @@ from .metadata.sweeps import released as elect_released
 
 
 class Handovers:
-    """Delays elections until the old leader's lease is over, so that two never lead at once."""
+    """Delays elections until the old leader's lease is over, so that two brokers never lead."""
 
     def __init__(self, controller: Controller, lease_ms: int) -> None:
         """`lease_ms` is how long a broker may lead without our answer; 0 turns leases off."""
@@ -40,7 +40,7 @@ class Handovers:
             self._set_timer()
 
     def on_replayed(self, records: Sequence[MetadataRecord]) -> None:
-        """Take in records that have just been applied to the image for decisions."""
+        """Note changes of leaders in records just applied to the image for decisions."""
         if self._leases is not None:
             self._leases.on_replayed(records, self._controller.cluster.image.offset)
 

@@ -4,7 +4,7 @@ Progress on the control connection renews a lease. It ends, and the broker is fe
 
     the control connection made no progress for the session time;
     heartbeats that used to arrive stopped for that time, a TCP probe is refused, and nothing came
-    over the control connection meanwhile;
+    over the control connection since the probe began;
     the control connection is lost and the probe is refused: the broker has just crashed;
     it has not connected to a new controller and the probe is refused: it crashed before.
 
@@ -36,7 +36,8 @@ ABSENT_MS: Final = 200
 So short a delay is safe, because a live broker answers the probe; one that does not answer keeps
 its lease for the whole session."""
 AHEAD_MAX: Final = 1000
-"""The most by which a sequence number may jump; a datagram beyond that is ignored for a session."""
+"""The most by which a sequence number may jump. A datagram beyond it counts only after a session
+without one that counted."""
 OWN_STALL_MS: Final = 250
 """A deadline noticed this late shows that this process was stalled and has messages to read."""
 
@@ -152,7 +153,7 @@ class Leases:
         return self._leases.get(broker_id)
 
     def restart(self, brokers: list[BrokerRegistration], now_ms: int) -> None:
-        """Give every unfenced broker a full session: this controller has become active."""
+        """Replace all leases: each of these brokers that is not fenced gets a full session."""
         before, self._leases = self._leases, {}
         for broker in brokers:
             self.on_registered(broker, now_ms)
@@ -169,7 +170,10 @@ class Leases:
         return lease is not None and lease.is_live
 
     def applied_by_others(self, broker_ids: list[int]) -> int | None:
-        """Return the least metadata offset that these brokers reported; None for no brokers."""
+        """Return the lowest metadata offset of these brokers; -1 if one has reported none.
+
+        Return None if `broker_ids` is empty.
+        """
         leases = (self._leases.get(broker_id) for broker_id in broker_ids)
         return min(
             (-1 if lease is None else lease.metadata_offset for lease in leases), default=None
@@ -178,7 +182,7 @@ class Leases:
     def on_registered(self, broker: BrokerRegistration, now_ms: int) -> None:
         """Begin the lease of a registered broker, in place of that of an earlier incarnation.
 
-        A registration that is repeated only renews it.
+        A repeated registration of the same start only renews its lease.
         """
         lease = self._leases.get(broker.broker_id)
         if lease is not None and lease.broker_epoch == broker.broker_epoch:
@@ -222,11 +226,11 @@ class Leases:
                 lease.heartbeat_ms = None
 
     def on_heartbeat(self, heartbeat: Heartbeat, now_ms: int) -> None:
-        """Take in a datagram.
+        """Note the heartbeat of a datagram, if it counts.
 
-        It counts only if its sequence number follows and it is from the broker's newest start. If
-        none has counted for a session, any number is accepted; else a forged high one would make
-        all true ones count as late for ever.
+        It counts if it is from the broker's newest start and its sequence number is higher than the
+        last, by at most `AHEAD_MAX`. After a session without one that counted, any number counts;
+        otherwise a forged high number would shut out all true ones for ever.
         """
         lease = self._of(heartbeat.broker_id, heartbeat.broker_epoch)
         if (
@@ -245,9 +249,9 @@ class Leases:
                 lease.probing = None
 
     def on_probed(self, probe: Probe, outcome: ProbeOutcome) -> list[LeaseEffect]:
-        """Take in a probe's outcome: expire the lease if the broker's process is gone.
+        """Act on a probe's outcome: expire the lease if the broker's process is gone.
 
-        No other start of the broker can have answered, as it would have registered.
+        No newer start of the broker can have answered, because it would have registered first.
         """
         lease = self._of(probe.broker_id, probe.broker_epoch)
         if lease is None or lease.probing is None:
@@ -262,7 +266,7 @@ class Leases:
         if outcome is ProbeOutcome.REFUSED and lease.contact_ms <= lease.probed_ms:
             why = f"no heartbeat for {self.session_ms} ms, and its listener refuses: crashed"
             return [self._expire(lease, why)]
-        # Nothing shows that it is gone. TCP alone decides until datagrams come again.
+        # Nothing shows that the broker is gone. TCP alone decides until datagrams come again.
         lease.heartbeat_ms = None
         return self._warn(lease, "heartbeats (UDP) stopped arriving")
 

@@ -1,9 +1,8 @@
 """The I/O of liveness: receives heartbeats, sends probes, keeps one timer.
 
 `Leases` decides, and this module carries out its effects. `DatagramGuards` says which heartbeats
-reach it. Heartbeats come through asyncio-dgram,
-whose queue has no bound. So one task empties the queue at once, and only the lease of a known
-broker keeps anything of a datagram.
+reach `Leases`. The queue of asyncio-dgram has no bound, so one task empties it as soon as datagrams
+arrive, and nothing of a datagram is kept but what the lease of a known broker notes.
 """
 
 import asyncio

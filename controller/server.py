@@ -63,7 +63,7 @@ class Ground:
     runtime: Runtime
     config: ControllerConfig
     proofs: Proofs
-    """The proofs of this node, and those that it takes."""
+    """The proof that this node shows to others, and those that it accepts from them."""
 
 
 class ControllerServer:

@@ -1,6 +1,7 @@
 """The timer of the active controller that removes expired delegation tokens.
 
-It runs only while there are tokens, one round for all of them. `metadata.tokens` decides.
+It runs only while there are tokens. Each round removes all that have expired, as
+`metadata.tokens` decides.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ class TokenExpiry:
             self._set_timer(self._interval_s)
 
     def on_replayed(self, records: Sequence[MetadataRecord]) -> None:
-        """Set the timer, if the log has got its first token."""
+        """Set the timer if it is not set and the records hold a token."""
         if self._timer is None and any(isinstance(r, DelegationTokenRecord) for r in records):
             self._set_timer(self._interval_s)
 

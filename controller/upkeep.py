@@ -66,7 +66,7 @@ class Upkeep:
             self._set_deadline()
 
     async def on_reported(self, request: ReportLogEnds) -> Noted:
-        """Take in the log ends that a broker reports for leaderless partitions."""
+        """Keep a broker's reported log ends of leaderless partitions; elect if they suffice."""
         self._controller.check_active()
         cluster = self._controller.cluster
         try:

@@ -22,7 +22,7 @@ class Answers:
         self._bytes = 0
 
     def get(self, key: bytes) -> "asyncio.Future[ForwardedAnswer] | None":
-        """Return the answer, perhaps not yet there, to the first request with this key.
+        """Return a future of the answer to the first request with this key; it may be pending.
 
         Return None for a new or empty key.
         """

@@ -29,14 +29,14 @@ DENIED: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 class Authorizing:
-    """The entries as decisions see them, and the log of what was denied by them."""
+    """The access control entries as decisions see them, and the log of denials."""
 
     def __init__(self, runtime: Runtime, config: AuthorizerConfig) -> None:
         self.authorizer = Authorizer(config)
         self._audit = Audit(runtime.monotonic_ms)
 
     def on_metadata(self, delta: Delta, image: MetadataImage) -> None:
-        """Apply what records have changed, which have led to `image`."""
+        """Apply the changes of entries in `delta`, which have led to `image`."""
         self.authorizer.on_metadata(delta, image)
 
     def decide(
@@ -46,9 +46,9 @@ class Authorizing:
         cluster: Cluster,
         decide: Callable[[Any], Decision[Any]],
     ) -> Decision[Any]:
-        """Decide by `decide` about what the client may ask for, and refuse the rest.
+        """Decide, by `decide`, on the part of the request that is allowed, and refuse the rest.
 
-        Raise ApiError if the broker may not ask for this in its own name.
+        A request without a principal is a broker's own; raise ApiError if no broker may make it.
         """
         if not forwarded.principal:
             _check_own_name(request)
@@ -87,7 +87,7 @@ class _Asker:
     def demand(
         self, api_key: int, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
     ) -> bool:
-        """True if the client may do this with the resource; what it may not do is logged."""
+        """True if the client may do this with the resource; a denial is logged."""
         if self.rights.may(operation, resource, name):
             return True
         self._audit.note(self.rights, Denial(operation, resource, name, api_key))

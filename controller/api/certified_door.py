@@ -1,4 +1,4 @@
-"""The door of a controller whose peers show certificates: TLS first, then a session."""
+"""The listener of a controller whose peers show certificates: first TLS, then a session."""
 
 import asyncio
 import ssl
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class CertifiedDoor:
-    """The controller's listener with TLS."""
+    """The controller's listener with TLS, as `Handshakes` uses it."""
 
     def __init__(self, server: "ControllerServer", tls: ControlTls) -> None:
         self._server = server
@@ -23,7 +23,7 @@ class CertifiedDoor:
         return self._tls.server_context
 
     def why_full(self, host: str) -> str | None:
-        """Return None: of too many, `Sessions` closes the oldest connection without a Hello."""
+        """Return None, because no host is refused here: `Sessions` bounds the connections."""
         return None
 
     def serve(self, transport: asyncio.Transport) -> asyncio.BufferedProtocol | str:

@@ -30,7 +30,7 @@ async def fetch_metadata(session: "Session", request: FetchMetadata) -> Metadata
     if session.broker is not None:
         session.server.handovers.on_applied(session.broker[0], request.offset - 1)
     await controller.wait_for_metadata(request.offset, min(request.max_wait_ms, WAIT_MAX_MS))
-    controller.check_active()  # This controller may have been deposed meanwhile.
+    controller.check_active()  # This controller may have been deposed during the wait.
     if request.offset < quorum.log_start_offset:
         return MetadataFetched(
             ErrorCode.NONE,

@@ -1,7 +1,7 @@
 """ForwardedRequest: answers Kafka admin requests that a broker passed on.
 
-A broker that got no answer repeats the request with the same idempotency key. It gets the answer of
-the first request, or waits for it too. A restart of the controller loses those answers, but the ids
+A broker that got no answer repeats the request with the same idempotency key. It gets the answer to
+the first request, once there is one. A restart of the controller loses those answers, but the ids
 of new topics are computed from the key, so a repeated request recognises the topics it created.
 """
 
@@ -45,7 +45,7 @@ Decide = Callable[[Cluster, Any, Occasion], Decision[Any]]
 def _with_ids(
     decide: Callable[[Cluster, Any, Callable[[str], bytes]], Decision[Any]],
 ) -> Decide:
-    """Return the decision of a change that needs new ids, and nothing else of its occasion."""
+    """Return a `Decide` for a decision function that takes only `id_of` of the occasion."""
     return lambda cluster, request, occasion: decide(cluster, request, occasion.id_of)
 
 
@@ -80,7 +80,7 @@ FORWARDED: dict[int, Decide] = {
     ApiKey.RENEW_DELEGATION_TOKEN: renew_token,
     ApiKey.EXPIRE_DELEGATION_TOKEN: expire_token,
 }
-"""The changes that may be forwarded."""
+"""The requests that may be forwarded and are decided on the cluster's state, by API key."""
 
 QUESTIONS: dict[int, Callable[["Controller", Any], object]] = {
     ApiKey.DESCRIBE_QUORUM: describe_quorum,

@@ -69,9 +69,9 @@ class Session:
 
     @property
     def authorizing(self) -> Authorizing | None:
-        """The authorization of requests that this peer forwards; None if there is none.
+        """The authorization of requests that this peer forwards; None if they are not checked.
 
-        A tool that may speak to controllers holds what nodes hold, and has no principal.
+        Those of a tool are not checked, because it proves the same as a node and has no principal.
         """
         is_tool = self.greeting is not None and self.greeting.role == ROLE_TOOL
         return None if is_tool else self.server.authorizing
@@ -131,9 +131,9 @@ class Session:
         task.add_done_callback(self._tasks.pop)
 
     def _begin(self, correlation_id: int, message: Any) -> None:
-        """Answer a frame of the handshake.
+        """Answer a message of the handshake.
 
-        Raise RemoteProtocolError if it is none.
+        Raise RemoteProtocolError if the message does not belong to a handshake.
         """
         if isinstance(message, SealOffer) and not self._has_offered:
             self._has_offered = True  # Once, because each offer costs a look at the key file.
@@ -191,7 +191,7 @@ class Session:
             self.stream.limit_frames(FRAME_BYTES_MAX, ITEM_COUNT_MAX)
 
     def _proven(self, greeting: Hello) -> HelloAnswer | None:
-        """Return the refusal of a peer whose certificate is another's; None if it is its own."""
+        """Return the refusal of a peer whose certificate names another node; else None."""
         if self._proved is None:
             return None
         super_users = self.server.config.authorizer.super_principals

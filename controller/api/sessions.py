@@ -62,7 +62,7 @@ class Sessions:
             self._held.pop(session, None)
         while self._held_bytes > HELD_BYTES_MAX:
             oldest = next(iter(self._held))
-            if oldest.broker is not None:  # It has become one since.
+            if oldest.broker is not None:  # It has been bound to a broker since.
                 self._held_bytes -= self._held.pop(oldest)
             else:
                 self._cut(oldest, "requests half received fill the memory for them")

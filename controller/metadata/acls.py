@@ -1,7 +1,7 @@
 """Access control entries: which are created and which are deleted (CreateAcls, DeleteAcls).
 
-Each entry and each filter of a request is answered by itself. An entry that exists already is
-created silently once more, which writes nothing.
+Each entry and each filter of a request gets its own result. To create an entry that exists already
+succeeds and writes nothing.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,10 @@ from .decision import DECISION_RECORDS_MAX, Cluster, Decision
 def create_acls(
     cluster: Cluster, request: CreateAclsRequest, id_of: Callable[[str], bytes]
 ) -> Decision[CreateAclsResponse]:
-    """Create the entries that are valid; `id_of` gives a text of the request an id of its own."""
+    """Create the valid entries. `id_of` returns an entry's id, the same if a request is repeated.
+
+    Raise ApiError INVALID_REQUEST if there are more than `DECISION_RECORDS_MAX` new entries.
+    """
     known = dict.fromkeys(cluster.image.acls.values())
     records: list[MetadataRecord] = []
     results: list[AclCreationResult] = []
@@ -53,7 +56,10 @@ def create_acls(
 
 
 def delete_acls(cluster: Cluster, request: DeleteAclsRequest) -> Decision[DeleteAclsResponse]:
-    """Delete all entries that a filter means; one that several filters mean is in each result."""
+    """Delete the entries that match a filter; each filter's result lists all that it matches.
+
+    Raise ApiError INVALID_REQUEST if more than `DECISION_RECORDS_MAX` entries match.
+    """
     records: dict[bytes, MetadataRecord] = {}
     results: list[DeleteAclsFilterResult] = []
     for asked in request.filters:

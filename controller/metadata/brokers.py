@@ -12,8 +12,8 @@
                                              broker knows who leads instead
     any                                      its lease expired                fenced
 
-Persistent state is in the image. How far brokers have applied the log is not persistent: it comes
-with the heartbeat.
+Persistent state is in the image. The offset up to which a broker has applied the log is not
+persistent: the broker names it in each heartbeat.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ class HeartbeatContext:
     shutdown_offset: int = -1
     """Offset of the last record that moved leaders off the asking broker."""
     applied_by_others: int | None = None
-    """The least metadata offset among the other active brokers, None if there are none."""
+    """The lowest metadata offset that another active broker has applied; None without another."""
     may_wait: bool = False
     """True if a partition may stay with a leaving broker until another replica has caught up."""
 
@@ -55,7 +55,7 @@ class HeartbeatContext:
 def register(
     cluster: Cluster, request: RegisterBroker, *, has_live_lease: bool
 ) -> Decision[BrokerRegistered]:
-    """Register a start of a broker.
+    """Register one start of a broker, which is Kafka's incarnation.
 
     A new start is fenced at first. Its broker epoch is the offset of its registration record. The
     same start may register again: it keeps its epoch, and stays fenced or unfenced. The answer has
@@ -134,10 +134,10 @@ def unregister(
 ) -> Decision[UnregisterBrokerResponse]:
     """Remove a broker's registration, whether it is alive or not, as Kafka does.
 
-    The broker leaves every ISR and set of eligible leaders. One that still runs registers again by
-    itself. Nobody knows whether it then still has its records, so it counts as killed, as in Kafka.
-    If it has the last good copy of a partition, its directories are noted: it can lead that one
-    again only with them.
+    The broker leaves every ISR and set of eligible leaders. A broker that still runs registers
+    again by itself. As in Kafka, it then counts as stopped uncleanly, because nobody knows whether
+    it still has its records. If it has the last good copy of a partition, its directories are
+    noted, and it can lead that partition again only with those directories.
     """
     broker = cluster.image.brokers.get(request.broker_id)
     if broker is None:
@@ -250,7 +250,7 @@ def _shut_down(
 def fence(cluster: Cluster, broker: BrokerRegistration) -> list[r.MetadataRecord]:
     """Return the records that fence a broker.
 
-    It leaves every ISR and lead, and gets no new replicas until it is unfenced.
+    The broker leaves every ISR, leads nothing, and gets no new replicas until it is unfenced.
     """
     change = r.BrokerChangeRecord(broker.broker_id, broker.broker_epoch, fenced=True)
     return [*without_broker(cluster, broker.broker_id), change]
@@ -270,7 +270,7 @@ def unfence(cluster: Cluster, broker: BrokerRegistration) -> list[r.MetadataReco
 def fence_expired(cluster: Cluster, broker_id: int, broker_epoch: int) -> Decision[None]:
     """Fence this start of the broker, whose lease is over.
 
-    Nothing happens if a newer one registered.
+    Nothing happens if a newer start has registered, or if the broker is fenced already.
     """
     broker = cluster.image.brokers.get(broker_id)
     if broker is None or broker.broker_epoch != broker_epoch or broker.fenced:

@@ -192,8 +192,8 @@ def _changed(old: Mapping[str, str], resource: AlterConfigsResource) -> dict[str
 def _changed_list(current: str | None, change: AlterableConfig) -> Sequence[str]:
     """Return the items of a list key after APPEND or SUBTRACT.
 
-    If the key is unset, its default is changed. Raise ApiError INVALID_CONFIG if the key is no
-    list.
+    If the key is unset, the change starts from its default. Raise ApiError INVALID_CONFIG if the
+    key is no list.
     """
     row: Setting | None = _TOPIC_SETTINGS.get(change.name)
     if row is not None and row.type not in (tuple, list):

@@ -24,21 +24,21 @@ DECISION_RECORDS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """The circumstances of a forwarded request: who asks, when, and what belongs to it."""
+    """The circumstances of a forwarded request: its principal, its time, its ids, its quota."""
 
     principal: str
     """The principal of the client, as its broker knows it."""
     now_ms: int
     """The time of day in milliseconds since the epoch."""
     id_of: Callable[[str], bytes]
-    """Gives a text of the request 16 random bytes, the same each time the request is repeated."""
+    """Returns 16 random bytes for a text, the same ones whenever the request is repeated."""
     allowance: Allowance = UNLIMITED
-    """The number of partitions that may be created and deleted; decisions spend of it."""
+    """The quota for created and deleted partitions, which a decision about topics charges."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[A_co]):
-    """The answer to send once the records are committed; all of them are, or none."""
+    """An answer, and the records to commit before it is sent: all of them, or none."""
 
     answer: A_co
     records: Sequence[MetadataRecord] = ()
@@ -90,7 +90,7 @@ class Cluster:
     leases: LeaderLeases | None = None
     """The leases of leaders; None if leases are off."""
     tokens: TokenPolicy | None = None
-    """The rules of delegation tokens; None if there are none."""
+    """The rules of delegation tokens; None if tokens are off."""
 
     @property
     def next_offset(self) -> int:
@@ -126,9 +126,9 @@ class Cluster:
         return int(self.topic_setting(topic, MIN_ISR) or 1)
 
     def topic_setting(self, topic: str, key: str) -> str | None:
-        """Return the topic's own value, else the dynamic default, else the controller's.
+        """Return the topic's own value, else the cluster's dynamic default, else the controller's.
 
-        None without one.
+        Return None if the key is set nowhere.
         """
         configs = self.image.configs
         for resource in ((TOPIC, topic), (BROKER, "")):

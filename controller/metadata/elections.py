@@ -56,7 +56,7 @@ def elect_longest(cluster: Cluster, longest: Mapping[TopicIdPartition, int]) -> 
 def balance(cluster: Cluster, percentage: int) -> Decision[int]:
     """Elect preferred leaders again for brokers that lead too few of their preferred partitions.
 
-    They are too few if more than `percentage` percent are missing.
+    They are too few if more than `percentage` percent of them have another leader, or none.
 
     The answer is the number of partitions whose leader changes. If it is BALANCED_AT_ONCE, more may
     be left to move.

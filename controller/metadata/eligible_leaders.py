@@ -2,7 +2,7 @@
 
 Eligible leaders hold all committed records, because nothing is committed while the ISR is below
 min.insync.replicas. So all brokers must use the same value: with the feature on, the cluster's
-value is always written in the metadata, and a broker's file does not count.
+value is always written in the metadata, and the one in a broker's file does not count.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -32,7 +32,7 @@ from ...protocol.types import NO_LEADER, TopicIdPartition
 OFF: Final = 0
 NONE_GRANTED: Final = -1
 DRIFT: Final = 20
-"""A broker's grant is shortened by one part in so many, as clocks do not run equally fast."""
+"""A broker's grant is shortened by 1/`DRIFT`, because clocks do not run equally fast."""
 
 Released = tuple[TopicIdPartition, ...]
 NOTHING: Final[Released] = ()
@@ -87,7 +87,7 @@ class LeaderLeases:
     def restart(self, image: MetadataImage, now_ms: int) -> None:
         """Start over, as this controller has become active.
 
-        Grants of earlier controllers end within a full lease from now.
+        Earlier controllers may have granted each broker a full lease that ends after `now_ms`.
         """
         until_ms = now_ms + self.lease_ms
         self._until = dict.fromkeys((NO_LEADER, *sorted(image.brokers)), until_ms)
@@ -100,7 +100,7 @@ class LeaderLeases:
         }
 
     def on_replayed(self, records: Sequence[MetadataRecord], offset: int) -> None:
-        """Take in records just applied to the image; the last of them is at `offset`."""
+        """Note changes of leaders in records just applied to the image, the last at `offset`."""
         for record in records:
             match record:
                 case PartitionRecord():
@@ -127,13 +127,13 @@ class LeaderLeases:
     def on_given_up(self, broker_id: int) -> Released:
         """Return the partitions that waited for this broker, which acts as a leader no more.
 
-        It said so itself, or another start of it holds its disk.
+        The broker said so, a newer start of it holds its disk, or its lease has ended.
         """
         self._until.pop(broker_id, None)
         return self._release(broker_id)
 
     def on_applied(self, broker_id: int, offset: int) -> Released:
-        """Return the partitions whose lead this broker ended by applying metadata to `offset`."""
+        """Return the partitions that waited for this broker to apply metadata up to `offset`."""
         return self._release(broker_id, offset)
 
     def next_deadline_ms(self) -> int | None:

@@ -39,8 +39,8 @@ class Winner(NamedTuple):
     broker_id: int
     end: LogEnd
     lost_until: int
-    """One past the newest offset that a reporting replica knew as committed, if that is above
-    the winner's log end; else the log end itself."""
+    """The highest high watermark that a replica reported, if it is above the winner's log end
+    offset; else that log end offset."""
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class LongestLogs:
         return found
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        """Return the time when incomplete reports are enough; None if only a report can help."""
+        """Return the time when incomplete reports are enough; None if another report is needed."""
         due = (search.since_ms + REPORTS_WITHIN_MS for search in self._searches.values())
         return min((deadline for deadline in due if deadline > now_ms), default=None)
 

@@ -1,7 +1,7 @@
 """The quota of partitions that a client may create and delete (KIP-599).
 
-The active controller has the buckets, because it decides about these changes, by whichever broker
-they come. Another one that takes over begins with full buckets.
+The active controller keeps the buckets, because every such change reaches it, through whichever
+broker the client asks. A controller that takes over begins with full buckets.
 """
 
 from collections.abc import Mapping
@@ -17,27 +17,31 @@ REFUSED_SINCE: Final[Mapping[int, int]] = {
     ApiKey.DELETE_TOPICS: 5,
     ApiKey.CREATE_PARTITIONS: 3,
 }
-"""The first version of each request whose client knows THROTTLING_QUOTA_EXCEEDED. For a client in
-debt, older ones are carried out all the same, and it waits afterwards."""
+"""By API key, the first version of the request whose clients know THROTTLING_QUOTA_EXCEEDED. An
+older request over the quota is carried out, and its client is throttled afterwards."""
 
 
 class Allowance:
-    """The partitions that one request may create and delete, by the bucket of its client."""
+    """The quota that one request charges for the partitions that it creates or deletes."""
 
     __slots__ = ("_bucket", "_now_ms", "_refuses", "throttle_ms")
 
     def __init__(self, bucket: Bucket | None, now_ms: int, *, refuses: bool) -> None:
-        """Without a `bucket` everything is allowed. The time is monotonic."""
+        """Allow everything if `bucket` is None. `now_ms` is monotonic.
+
+        `refuses` is true if a client over its quota gets an error, not only a throttle time.
+        """
         self._bucket = bucket
         self._now_ms = now_ms
         self._refuses = refuses
         self.throttle_ms = 0
-        """The milliseconds for which the client is to wait, as far as this request concerns it."""
+        """The time in ms for which this request throttles its client."""
 
     def spend(self, partitions: int) -> None:
-        """Charge a change that is about to be decided, of so many partitions.
+        """Charge the bucket for a change of so many partitions, before the change is decided.
 
-        It may lead into debt. Raise ApiError(THROTTLING_QUOTA_EXCEEDED) if there is one before it.
+        One charge may exceed the quota. Raise ApiError THROTTLING_QUOTA_EXCEEDED, and charge
+        nothing, if the quota was exceeded before and this request may be refused.
         """
         if self._bucket is None:
             return
@@ -52,7 +56,7 @@ class Allowance:
 
 
 UNLIMITED: Final = Allowance(None, 0, refuses=False)
-"""The allowance of whoever has no quota, and of brokers that ask in their own names."""
+"""The allowance of clients without a quota, and of brokers that ask on their own behalf."""
 
 
 def allowance_of(quotas: Quotas, request: ForwardedRequest, now_ms: int) -> Allowance:

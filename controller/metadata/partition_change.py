@@ -1,10 +1,10 @@
-"""The builder of every record that changes a partition; it also holds the election.
+"""The builder of the records that change a partition; it also holds the election.
 
 Its steps: (1) complete a reassignment whose new replicas are in sync; (2) make replicas that left
 the ISR eligible to lead, except emptied ones (KIP-966); (3) elect, but nobody new while the old
-leader's lease lasts; (4) derive ISR and eligible leaders; (5) make the record. Replayed, it raises
-the partition epoch, and the leader epoch if it sets `leader`. It sets even the same leader when
-a reassignment completes or a replica leaves.
+leader's lease lasts; (4) derive ISR and eligible leaders; (5) make the record. A replayed record
+raises the partition epoch, and the leader epoch if it sets `leader`. A record sets `leader`, even
+to the same broker, when a reassignment completes or a replica leaves.
 
     valid(r)  may lead (or stay leader) and is in the wanted ISR or, if that is empty, eligible
     elect     the first replica, if the preferred leader is to be elected and it is valid
@@ -14,9 +14,9 @@ a reassignment completes or a replica leaves.
               is allowed, or if nobody is in sync or eligible and all last known replicas are back
 
 Without eligible leaders (feature level 0) the ISR never becomes empty: its last member stays, and
-the partition is leaderless until it is back. If that replica's disk was replaced, its copy is gone:
-electing it would make the others drop their records too. `directories` names the disks that held
-the copy; while they are missing, only an unclean election is possible.
+the partition is leaderless until that replica is back. If its disk was replaced, its copy is gone:
+electing it would make the other replicas drop their records too. `directories` names the disks that
+held the copy; while they are missing, only an unclean election is possible.
 """
 
 from dataclasses import dataclass
@@ -152,7 +152,10 @@ class PartitionChange:
     def _complete(
         self, placement: Placement, isr: tuple[int, ...]
     ) -> tuple[Placement, tuple[int, ...]]:
-        """Complete the reassignment if all new replicas are in sync and enough others stay."""
+        """Return placement and ISR, with the reassignment completed if it can be.
+
+        All new replicas must be in sync, and enough members must stay in the ISR to commit.
+        """
         if not placement.adding and not placement.removing:
             return placement, isr
         staying = without(isr, placement.removing)
@@ -232,8 +235,8 @@ class PartitionChange:
     ) -> tuple[int, ...]:
         """Return the replicas that had all committed records, but stopped uncleanly.
 
-        Together with ISR and eligible leaders they are at least min.insync.replicas. As long as one
-        of them lost nothing, it has every committed record (KIP-966).
+        Together with ISR and eligible leaders they are at least min.insync.replicas. Any of them
+        that lost nothing has every committed record (KIP-966).
         """
         old, isr = self.state, quorum.isr
         if len(isr) >= self._min_isr(placement) or (elected.electing and self._may_lose):

@@ -3,8 +3,8 @@
 Within a topic, the brokers' numbers of preferred leaders differ by at most one, and so do their
 numbers of replicas if racks allow it. The replicas of a partition are in as many racks as possible.
 A leader's followers take turns as its first follower, so that the load of a lost leader is spread.
-Otherwise the broker with the least load in the whole cluster is chosen. New partitions of an
-existing topic continue its pattern. The result is deterministic.
+Among brokers that are equal so far, the one with the least load in the whole cluster is chosen. New
+partitions of an existing topic continue its pattern. The result is deterministic.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from ...protocol.control.image import BrokerRegistration, PartitionState
 
 @dataclass(slots=True)
 class Count:
-    """The numbers of partitions of which each broker is the preferred leader or a replica."""
+    """How many partitions each broker is the preferred leader of, and a replica of."""
 
     leaders: dict[int, int] = field(default_factory=dict)
     replicas: dict[int, int] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Spread:
     def _leader(self) -> int:
         """Choose the broker that leads the fewest partitions of the topic.
 
-        Among equal brokers, each round begins with another one.
+        Among equal brokers, each round over all brokers begins with the next one.
         """
         ids, count = self._ids, len(self._ids)
         of, of_all = self._count.of, self._load.count.of

@@ -1,6 +1,6 @@
 """Client quotas: which are set and which are removed (AlterClientQuotas, KIP-546).
 
-Each entity is answered by itself. What a request leaves as it was is not written.
+Each entity gets its own result. A quota that keeps its value is not written again.
 """
 
 from ...protocol.control.records import ClientQuotaRecord, MetadataRecord
@@ -42,9 +42,9 @@ def alter_quotas(
 def _changes(
     cluster: Cluster, draft: dict[QuotaEntity, dict[str, float]], entry: EntryData
 ) -> list[ClientQuotaRecord]:
-    """Return the records of one entity's changes, and note in `draft` what they lead to.
+    """Return the records of one entity's changes, and put its resulting quotas into `draft`.
 
-    Raise ApiError if one of them is not valid. To remove what is not set is valid.
+    Raise ApiError if a change is not valid. Removing a quota that is not set is valid.
     """
     entity = entity_of((part.entity_type, part.entity_name) for part in entry.entity)
     quotas = dict(draft[entity] if entity in draft else cluster.image.quotas.get(entity, {}))

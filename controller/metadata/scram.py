@@ -1,7 +1,6 @@
 """SCRAM credentials: which are set and which are deleted (AlterUserScramCredentials, KIP-554).
 
-Users are answered one by one. A user may be named once for each mechanism; Kafka allows it once in
-all.
+Each user gets one result. A request may name a user once for each mechanism; in Kafka, only once.
 """
 
 from collections import Counter
@@ -40,10 +39,10 @@ def alter_credentials(
     request: AlterUserScramCredentialsRequest,
     random_of: Callable[[str], bytes],
 ) -> Decision[AlterUserScramCredentialsResponse]:
-    """Decide on the changes of credentials; each user is accepted or refused by itself.
+    """Change credentials; all changes of a user are made, or none.
 
-    `random_of` gives a text of the request 16 random bytes. Raise ApiError if one request has too
-    many.
+    `random_of` returns 16 random bytes for a text, the same whenever the request is repeated. Raise
+    ApiError INVALID_REQUEST if the request has `DECISION_RECORDS_MAX` changes or more.
     """
     asked: list[Change] = [*request.deletions, *request.upsertions]
     if len(asked) >= DECISION_RECORDS_MAX:

@@ -140,7 +140,7 @@ def returned_cleanly(cluster: Cluster, broker_id: int) -> list[PartitionChangeRe
 
 
 def with_broker(cluster: Cluster, broker_id: int) -> list[PartitionChangeRecord]:
-    """Give a leader to every partition that has none, now that this broker is back."""
+    """Return the records that elect leaders for a returning broker's leaderless partitions."""
     living = Living(cluster.image, returning=broker_id)
     return records_of(
         PartitionChange(partition, state, rules, living, copy_is_away=copy_is_away(cluster, state))
@@ -160,7 +160,7 @@ def released(cluster: Cluster, partitions: Iterable[TopicIdPartition]) -> Decisi
 
 
 def lost_replicas(cluster: Cluster, request: OfflinePartitions) -> Decision[Noted]:
-    """Take the replicas of a failed directory out of ISR and lead; the broker itself goes on."""
+    """Take the replicas of a failed directory out of ISR and lead; their broker stays active."""
     try:
         broker = cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
     except ApiError as error:

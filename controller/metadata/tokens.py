@@ -40,9 +40,10 @@ NAME_MAX: Final = 1024
 def create_token(
     cluster: Cluster, request: CreateDelegationTokenRequest, occasion: Occasion
 ) -> Decision[CreateDelegationTokenResponse]:
-    """Make a token; a request that is repeated is answered with the same one.
+    """Make a token; a repeated request is answered with the token that it made before.
 
-    Raise ApiError if there are no tokens here, or if the owner or a renewer is not acceptable.
+    Raise ApiError if tokens are off, if the owner or a renewer is not a user, or if the request has
+    too many renewers or its client too many tokens.
     """
     policy = _policy(cluster)
     token_id = uuid_to_text(occasion.id_of("token"))
@@ -75,9 +76,9 @@ def create_token(
 def renew_token(
     cluster: Cluster, request: RenewDelegationTokenRequest, occasion: Occasion
 ) -> Decision[RenewDelegationTokenResponse]:
-    """Let a token expire later, but not after its latest time.
+    """Let a token expire one renewal period from now, but not after its latest time.
 
-    Raise ApiError if there is no such token, or if it is not the client's to renew.
+    Raise ApiError if there is no such token, if it has expired, or if the client may not renew it.
     """
     policy = _policy(cluster)
     token_id, token = _found(cluster, policy, request.hmac, occasion)
@@ -92,9 +93,9 @@ def renew_token(
 def expire_token(
     cluster: Cluster, request: ExpireDelegationTokenRequest, occasion: Occasion
 ) -> Decision[ExpireDelegationTokenResponse]:
-    """Let a token expire after a while, or remove it at once.
+    """Let a token expire after the requested period; a negative period removes it at once.
 
-    Raise ApiError if there is no such token, or if it is not the client's to end.
+    Raise ApiError if there is no such token, if it has expired, or if the client may not end it.
     """
     token_id, token = _found(cluster, _policy(cluster), request.hmac, occasion)
     period_ms = request.expiry_time_period_ms
@@ -107,7 +108,7 @@ def expire_token(
 
 
 def remove_expired(cluster: Cluster, now_ms: int) -> Decision[int]:
-    """Remove expired tokens, at most as many as one decision may; the answer is their number."""
+    """Remove at most `DECISION_RECORDS_MAX` expired tokens; the answer is their number."""
     gone: list[MetadataRecord] = [
         RemoveDelegationTokenRecord(token_id)
         for token_id, token in cluster.image.tokens.items()
@@ -144,7 +145,7 @@ def _check_number(cluster: Cluster, principal: str) -> None:
 def _found(
     cluster: Cluster, policy: TokenPolicy, secret: bytes, occasion: Occasion
 ) -> tuple[str, DelegationToken]:
-    """Return the token with that secret and its id; raise ApiError if it is not the client's."""
+    """Return id and token of a secret; raise ApiError unless the client may renew the token."""
     token_id = policy.key.find(cluster.image.tokens, secret)
     if token_id is None:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)

@@ -173,7 +173,7 @@ def _chosen(
 ) -> list[tuple[int, ...]]:
     """Choose the replicas of `count` more partitions of a topic.
 
-    Raise ApiError INVALID_REPLICATION_FACTOR if there are not enough live brokers.
+    Raise ApiError if there are not enough live brokers, or if the request makes too many records.
     """
     alive = [broker.broker_id for broker in draft.load.brokers]
     if factor < 1:
@@ -191,9 +191,10 @@ def _chosen(
 def _assigned(
     draft: _Draft, wanted: Sequence[Sequence[int]], factor: int | None
 ) -> list[tuple[int, ...]]:
-    """Check replicas that the request assigns: registered brokers, no duplicates, one alive.
+    """Return the replicas that the request assigns, and count them as load.
 
-    Raise ApiError INVALID_REPLICA_ASSIGNMENT if they are not that.
+    Raise ApiError INVALID_REPLICA_ASSIGNMENT unless the replicas of each partition are `factor`
+    different registered brokers, one of them alive. `factor` is None for a new topic.
     """
     draft.check_room(len(wanted))
     cluster = draft.cluster
