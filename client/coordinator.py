@@ -32,7 +32,7 @@ T = TypeVar("T")
 COORDINATOR: Final = "coordinator"
 """The lane of short requests to a coordinator: the pool keeps a connection for each lane."""
 BATCH_VERSION: Final = 4
-"""From this version on FindCoordinator takes many keys at once (KIP-699)."""
+"""From this version on FindCoordinator takes many keys in one request (KIP-699)."""
 LOOK_AGAIN_MOST_MS: Final = 5_000
 ELSEWHERE: Final = (
     ErrorCode.NOT_COORDINATOR,

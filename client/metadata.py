@@ -138,7 +138,7 @@ class Metadata:
         self._listeners.append(listener)
 
     def watch(self, topic: str) -> None:
-        """Include a topic in every refresh from now on; refresh at once if it is new."""
+        """Include a topic in every refresh from now on; refresh soon if it is new."""
         if topic not in self._topics:
             self._topics[topic] = None
             self._staleness.on_new_question()

@@ -249,7 +249,7 @@ class Producer(SyncClient[aio_producer.Producer[K, V]], Generic[K, V]):
     def _wait_for_room(self) -> None:
         """Wait until there is room in buffer_memory; the caller holds `_room`.
 
-        Raise BufferFull after max_block_ms, or ClientClosed if the producer is closed meanwhile.
+        Raise BufferFull after max_block_ms, or ClientClosed if the producer is closed before.
         """
         limit = self._twin.config.buffer_memory
 

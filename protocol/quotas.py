@@ -1,7 +1,7 @@
 """Client quotas (KIP-546): which entities have them, which keys there are, which values are valid.
 
-An entity is a user, a client id, both together, or an IP address. Nothing is decided here: which of
-several quotas holds for a client, and what happens above it, is for those who enforce it.
+An entity is a user, a client id, both together, or an IP address. The code that
+enforces quotas decides which of several applies to a client, and what happens above it.
 """
 
 import ipaddress

@@ -159,7 +159,7 @@ class Asking:
         """Ask one broker, `node_id` or the one that takes admin requests, until it answers.
 
         `ask` is called again after a ClientError, or an ApiError with a code of TRY_AGAIN. Raise
-        RequestTimedOut after default_api_timeout_ms, and LocalProtocolError at once if the request
+        RequestTimedOut after default_api_timeout_ms, and LocalProtocolError if the request
         cannot be encoded.
         """
         self.check_open()

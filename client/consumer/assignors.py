@@ -42,7 +42,7 @@ class Assignor:
     name: ClassVar[str]
     """The protocol's name on the wire, known to other clients too."""
     is_cooperative: ClassVar[bool] = False
-    """True if members go on reading the partitions they keep during a rebalance (KIP-429)."""
+    """True if members continue to read partitions that stay theirs in a rebalance (KIP-429)."""
 
     def assign(self, counts: Mapping[str, int], members: Sequence[Member]) -> Assignment:
         """Share out the partitions of the topics in `counts`, the number of partitions by topic.
@@ -125,7 +125,7 @@ class Sticky(Assignor):
 
 
 class CooperativeSticky(Assignor):
-    """Spreads partitions as `Sticky` does, but members go on reading the partitions they keep.
+    """Spreads partitions as `Sticky` does, but members continue to read those that stay theirs.
 
     A partition that is to move is withheld at first. Its owner no longer finds it in its
     assignment, gives it up and joins again. Only this second rebalance assigns the partition to

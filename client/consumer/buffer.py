@@ -17,7 +17,7 @@ class Event(Protocol):
     """The part of `asyncio.Event` that the buffer and polls use."""
 
     def set(self) -> None:
-        """Set the event and wake whoever waits for it."""
+        """Set the event and wake all tasks that wait for it."""
 
     def clear(self) -> None:
         """Reset the event, so that the next `wait` blocks."""

@@ -101,7 +101,7 @@ class Batch:
             watcher(self)
 
     def when_done(self, watcher: Callable[["Batch"], None]) -> None:
-        """Call `watcher` when the batch has an outcome, or at once if it has one already."""
+        """Call `watcher` when the batch has an outcome, or now if it has one already."""
         if self.outcome is None:
             self.watchers.append(watcher)
         else:

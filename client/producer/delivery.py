@@ -55,7 +55,7 @@ class Delivery:
         return RecordMetadata(*batch.partition, offset, timestamp_ms)
 
     def when_done(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` on the loop when the record is settled, or at once if it is already."""
+        """Call `watcher` on the loop when the record is settled, or now if it is already."""
         if self.done():
             watcher()
         elif self._batch is not None:
@@ -112,7 +112,7 @@ class BatchDelivery:
         return runs
 
     def when_done(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` on the loop when all records are settled, or at once if they are."""
+        """Call `watcher` on the loop when all records are settled, or now if they already are."""
         left = len(self._deliveries)
         if not left:
             watcher()

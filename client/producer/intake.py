@@ -155,9 +155,9 @@ class Intake:
     # -- waiting for room
 
     async def drain(self) -> None:
-        """Wait until there is room in buffer_memory; return at once if there is.
+        """Wait until there is room in buffer_memory; return immediately if there is.
 
-        Raises BufferFull after max_block_ms, ClientClosed if the producer is closed meanwhile.
+        Raises BufferFull after max_block_ms, ClientClosed if the producer is closed before.
         """
         if self.accumulator.has_room():
             return

@@ -7,17 +7,17 @@ Pure. The rules for an idempotent producer:
   duplicate and drop them.
 - When an attempt fails, nothing is sent until every batch in flight is answered; then all that are
   not acknowledged are sent again in order.
-- At most `max_in_flight` batches lie between the oldest unacknowledged and the newest sent,
-  acknowledged ones included: a broker recognises only its last 5 as duplicates.
+- From the oldest unacknowledged batch to the newest sent there are at most `max_in_flight` batches,
+  acknowledged ones included, because a broker recognises only its last 5 as duplicates.
 - Before the first acknowledgement under an identity only one batch is in flight: a broker that
   does not know the producer yet accepts any sequence, so it could accept a second batch after it
   refused the first. This does not hold in transactions of version 2: each has an epoch of its own,
   in which a broker accepts only sequence 0 first (KIP-890).
-- A batch given up (expired, refused) leaves a gap, or none if it was appended after all. The answer
-  to the next batch shows it: OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID for the oldest
+- A batch given up (expired, refused) leaves a gap, unless a broker has appended it after all. The
+  next answer shows this: OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID for the oldest
   unacknowledged batch proves that this batch is not in the log. Only then the epoch grows and the
-  remaining batches are numbered from 0. For a younger batch it only says that an older one is
-  missing.
+  remaining batches are numbered from 0. For a younger batch these codes only say that an older
+  batch is missing.
 
 Without idempotence only one batch is in flight, so that retries keep the order.
 

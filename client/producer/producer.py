@@ -144,14 +144,14 @@ class Producer(Generic[K, V]):
     ) -> Delivery:
         """Send a record, in a batch with others, after linger_ms or when the batch is full.
 
-        Returns at once. Awaiting the result gives RecordMetadata(topic, partition, offset,
+        Returns without waiting. Awaiting the result gives RecordMetadata(topic, partition, offset,
         timestamp_ms), or raises: DeliveryTimeout after delivery_timeout_ms; DeliveryFailed if a
         broker refused; UnknownTopic if the topic was not found within max_block_ms.
 
         The partition is `partition` if given, else chosen by the key's murmur2 hash as Java's
         clients do; without a key it changes about once per batch. `timestamp_ms` is now by default.
 
-        Raises at once: MessageTooLarge above max_request_size; BufferFull when buffer_memory bytes
+        The call raises MessageTooLarge above max_request_size; BufferFull when buffer_memory bytes
         wait (see `drain`); ClientClosed; TransactionError outside of a transaction; TypeError or
         ValueError if an argument is invalid.
         """
@@ -217,9 +217,9 @@ class Producer(Generic[K, V]):
     # -- waiting
 
     async def drain(self) -> None:
-        """Wait until there is room in buffer_memory; return at once if there is.
+        """Wait until there is room in buffer_memory; return immediately if there is.
 
-        Raises BufferFull after max_block_ms, ClientClosed if the producer is closed meanwhile.
+        Raises BufferFull after max_block_ms, ClientClosed if the producer is closed before.
         """
         await self.intake.drain()
 

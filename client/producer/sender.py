@@ -93,7 +93,7 @@ class Sender:
         metadata.listen(self._on_metadata)
 
     def start(self) -> None:
-        """Ask for a producer id at once, so that the first records need not wait for it."""
+        """Ask for a producer id now, so that the first records need not wait for it."""
         if self._config.is_idempotent and not self._is_transactional:
             self._producer_ids.allocate()
 

@@ -68,7 +68,7 @@ class FetchPartition:
 
 @nested
 class FetchTopic:
-    """The partitions to read of one topic, which is named up to version 12, by id from 13 on."""
+    """The partitions to read of one topic, given by name up to version 12, by id from 13 on."""
 
     topic: String = field("4-12", default="")
     topic_id: Uuid = field("13+", default=ZERO_UUID)
