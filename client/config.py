@@ -13,6 +13,7 @@ from ..runtime.config import (
     check_keys,
     config_table,
     from_mapping,
+    objects_of,
     part,
     setting,
     settings_of,
@@ -32,6 +33,7 @@ Servers = str | Sequence[str]
 
 _JAVA = "it names Java classes; hand functions or objects to the client"
 _FIXED = "this client sizes it by itself"
+_TOKENS = "a token is got when a login needs one, within ten seconds"
 
 KNOWN_UNUSED: Final[dict[str, str]] = {
     key: reason
@@ -43,6 +45,11 @@ KNOWN_UNUSED: Final[dict[str, str]] = {
             "key.serializer",
             "metric.reporters",
             "partitioner.class",
+            "sasl.client.callback.handler.class",
+            "sasl.login.callback.handler.class",
+            "sasl.login.class",
+            "sasl.oauthbearer.jwt.retriever.class",
+            "sasl.oauthbearer.jwt.validator.class",
             "ssl.engine.factory.class",
             "ssl.keymanager.algorithm",
             "ssl.provider",
@@ -50,6 +57,16 @@ KNOWN_UNUSED: Final[dict[str, str]] = {
             "ssl.trustmanager.algorithm",
             "value.deserializer",
             "value.serializer",
+        ),
+        _TOKENS: (
+            "sasl.login.connect.timeout.ms",
+            "sasl.login.read.timeout.ms",
+            "sasl.login.refresh.buffer.seconds",
+            "sasl.login.refresh.min.period.seconds",
+            "sasl.login.refresh.window.factor",
+            "sasl.login.refresh.window.jitter",
+            "sasl.login.retry.backoff.max.ms",
+            "sasl.login.retry.backoff.ms",
         ),
         _FIXED: (
             "client.dns.lookup",
@@ -79,6 +96,8 @@ INSTEAD: Final = {
     "ssl.key.location": "ssl.keystore.location",
     "ssl.key.pem": "ssl.keystore.key",
     "sasl.mechanisms": "sasl.mechanism",
+    "sasl.oauthbearer.client.id": "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.secret": "sasl.oauthbearer.client.credentials.client.secret",
     "sasl.plain.password": "sasl.password",
     "sasl.plain.username": "sasl.username",
 }
@@ -535,6 +554,7 @@ def configured(table: type[C], servers: Servers | None, settings: Mapping[str, A
     if isinstance(servers, Mapping):
         raise ConfigError("bootstrap.servers", None, "settings in a mapping go to from_config(...)")
     given = dict(settings) if servers is None else {"bootstrap_servers": servers, **settings}
+    objects = {name: given.pop(name) for name in objects_of(table) if name in given}
     known = {row.key: None for row in settings_of(table)}
     mapping: dict[str, str] = {}
     for name, value in given.items():
@@ -548,7 +568,7 @@ def configured(table: type[C], servers: Servers | None, settings: Mapping[str, A
         mapping[key] = _as_text(value)
     for warning in check_keys(mapping, table, known_unused=KNOWN_UNUSED):
         log.warning("%s", warning)
-    config = from_mapping(table, mapping)
+    config = from_mapping(table, mapping, objects)
     if not config.bootstrap_servers:
         raise ConfigError("bootstrap.servers", "", "needs at least one host:port")
     for server in config.bootstrap_servers:

@@ -182,8 +182,15 @@ def part(table: type) -> Any:
     return dataclasses.field(default_factory=table, metadata={"part": table})
 
 
+def handed() -> Any:
+    """Declare one field for an object of the program, which no text can give; None if unset."""
+    return dataclasses.field(default=None, repr=False, metadata={"handed": True})
+
+
 @dataclass_transform(
-    frozen_default=True, kw_only_default=True, field_specifiers=(setting, part, dataclasses.field)
+    frozen_default=True,
+    kw_only_default=True,
+    field_specifiers=(setting, part, handed, dataclasses.field),
 )
 def config_table(cls: type[C]) -> type[C]:
     """Make a class with `setting` fields a table: frozen, slotted and keyword-only."""
@@ -191,14 +198,18 @@ def config_table(cls: type[C]) -> type[C]:
     hints = typing.get_type_hints(cls)
     rows: list[Setting] = []
     parts: dict[str, type] = {}
+    objects: list[str] = []
     for field in dataclasses.fields(made):
+        if "handed" in field.metadata:
+            objects.append(field.name)
         if "part" in field.metadata:
             parts[field.name] = field.metadata["part"]
         if "setting" in field.metadata:
             kind, optional = _kind_of(hints[field.name])
             row = field.metadata["setting"]
             rows.append(Setting(field=field.name, type=kind, optional=optional, **row))
-    made.OWN, made.PARTS = tuple(rows), parts
+    made.OWN, made.PARTS, made.OWN_OBJECTS = tuple(rows), parts, tuple(objects)
+    made.OBJECTS = (*objects, *(name for each in parts.values() for name in objects_of(each)))
     made.SETTINGS = (*rows, *(row for each in parts.values() for row in settings_of(each)))
     for row in rows:
         if not row.required:
@@ -224,15 +235,25 @@ def settings_of(cls: type) -> tuple[Setting, ...]:
     return rows
 
 
-def from_mapping(cls: type[C], mapping: Mapping[str, str]) -> C:
+def objects_of(cls: type) -> tuple[str, ...]:
+    """Return the fields of a config table, and of its parts, that hold objects of the program."""
+    names: tuple[str, ...] = cls.OBJECTS  # type: ignore[attr-defined]
+    return names
+
+
+def from_mapping(
+    cls: type[C], mapping: Mapping[str, str], objects: Mapping[str, object] | None = None
+) -> C:
     """Make a table's object from its own keys in `mapping`; other keys are ignored.
 
-    Raise ConfigError if a value is wrong or missing.
+    `objects` has the objects of the program, by field. Raise ConfigError if a value is wrong or
+    missing.
     """
     table: Any = cls
     values: dict[str, Any] = {
-        name: from_mapping(each, mapping) for name, each in table.PARTS.items()
+        name: from_mapping(each, mapping, objects) for name, each in table.PARTS.items()
     }
+    values |= {name: (objects or {}).get(name) for name in table.OWN_OBJECTS}
     for row in table.OWN:
         key = next((k for k in (row.key, *row.aliases) if k in mapping), None)
         if key is not None:

@@ -26,10 +26,11 @@ from ...protocol.types import Buffer
 from ...runtime.keepalive import keep_alive
 from ...runtime.runtime import Runtime
 from ...security.client_security import ClientSecurity
-from ...security.sasl.errors import SaslError
+from ...security.sasl.errors import NoToken, SaslError
 from ...security.tls import is_refusal, reason_of
 from ...security.tls_records import in_records
 from .errors import (
+    GET_TOKEN,
     HANDSHAKE,
     LOG_IN,
     Attempt,
@@ -146,9 +147,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
             connection.abort("took too long to open")
             cause = f"no answer within {options.connect_timeout_ms} ms"
             raise ConnectError(Attempt(connection.address, phase, cause)) from None
-        except SaslError as error:
+        except (SaslError, NoToken) as error:
             connection.abort("the login failed")
-            raise ConnectError(Attempt(connection.address, LOG_IN, str(error))) from error
+            raise ConnectError(_attempted_login(connection, error)) from error
         except (OSError, ConnectionLost, RemoteProtocolError, UnsupportedVersion) as error:
             connection.abort("could not be opened")
             raise ConnectError(_attempt(connection, phase, error)) from error
@@ -411,6 +412,11 @@ def _attempt(connection: KafkaConnection, phase: str, error: Exception) -> Attem
             hint = "is it a broker's port for plain text, not for TLS?"
         cause = f"closed without an answer; {hint}"
     return Attempt(address, phase, cause)
+
+
+def _attempted_login(connection: KafkaConnection, error: SaslError | NoToken) -> Attempt:
+    phase = LOG_IN if isinstance(error, SaslError) else GET_TOKEN
+    return Attempt(connection.address, phase, str(error))
 
 
 def _misplaced(frame: memoryview, due: int) -> str:

@@ -16,6 +16,8 @@ class ClientError(MinikafkaError):
 
 LOG_IN: Final = "log in"
 """The phase that failed if the broker refused the login. Trying again will not help."""
+GET_TOKEN: Final = "get a token"
+"""The phase that failed if there was no token to log in with."""
 HANDSHAKE: Final = "handshake"
 """The phase that failed if one end of TLS rejected the other. Trying again will not help."""
 
@@ -26,7 +28,8 @@ class Attempt(NamedTuple):
     address: str
     """host:port as configured or as the cluster advertised it."""
     phase: str
-    """The phase that failed: resolve, connect, handshake, negotiate, log in or metadata.
+    """The phase that failed: resolve, connect, handshake, negotiate, get a token, log in or
+    metadata.
 
     It is `open` if the time ran out in a phase before metadata.
     """

@@ -18,8 +18,10 @@ from ...protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandsh
 from ...protocol.schema import shape_of
 from ...runtime.runtime import Runtime
 from ...runtime.version import VERSION
-from ...security.sasl.client import Credentials
+from ...security.client_security import ClientSecurity
 from ...security.sasl.errors import SaslError
+from ...security.sasl.oauthbearer import OAUTHBEARER
+from ...security.sasl.replies import ClientEnd
 from .renewal import Renewal
 
 if TYPE_CHECKING:
@@ -49,14 +51,15 @@ async def negotiate(connection: "KafkaConnection", timeout_ms: int) -> None:
 async def begin_session(
     connection: "KafkaConnection", runtime: Runtime, options: "ConnectionOptions"
 ) -> Renewal | None:
-    """Log in with the credentials in the options, if there are any.
+    """Log in with the credentials or tokens in the options, if there are any.
 
-    Return a Renewal, which logs in again, if the session has an end, else None. Raise SaslError as
+    Return a Renewal, which logs in again, if the session has an end, else None. Raise the errors of
     `log_in`.
     """
-    if options.security is None or options.security.credentials is None:
+    security = options.security
+    if security is None or (security.credentials is None and security.tokens is None):
         return None
-    login = partial(log_in, connection, options.security.credentials, runtime.rng.randbytes)
+    login = partial(log_in, connection, security, runtime.rng.randbytes)
     session_ms = await login(options.connect_timeout_ms)
     if not session_ms:
         return None
@@ -67,16 +70,17 @@ async def begin_session(
 
 async def log_in(
     connection: "KafkaConnection",
-    credentials: Credentials,
+    security: ClientSecurity,
     random_bytes: Callable[[int], bytes],
     timeout_ms: int,
 ) -> int:
     """Log in; return the milliseconds until the broker wants another login, 0 for never (KIP-368).
 
-    `timeout_ms` bounds each request. Raise SaslError if the broker refuses the mechanism or the
-    password, or does not prove that it knows the password.
+    `timeout_ms` bounds each request. Raise SaslError if the broker refuses the mechanism, the
+    password or the token, or does not prove that it knows the password; NoToken if there is no
+    token now.
     """
-    mechanism = credentials.mechanism
+    mechanism, end = await _client_end(security, random_bytes)
     handshake: SaslHandshakeResponse = await connection.send(
         SaslHandshakeRequest(mechanism=mechanism), version=1, timeout_ms=timeout_ms
     )
@@ -84,7 +88,6 @@ async def log_in(
         offered = ", ".join(sorted(handshake.mechanisms))
         raise SaslError(f"the broker does not offer {mechanism}, but {offered}")
     _check(handshake.error_code, None)
-    end = credentials.begin(random_bytes)
     token: bytes | None = end.first()
     session_ms = 0
     while token is not None:
@@ -95,6 +98,16 @@ async def log_in(
         session_ms = answer.session_lifetime_ms
         token = end.step(answer.auth_bytes)
     return session_ms
+
+
+async def _client_end(
+    security: ClientSecurity, random_bytes: Callable[[int], bytes]
+) -> tuple[str, ClientEnd]:
+    """Return the mechanism and its client end; a token is there before the broker is asked."""
+    if security.tokens is not None:
+        return OAUTHBEARER, await security.tokens.begin()
+    assert security.credentials is not None
+    return security.credentials.mechanism, security.credentials.begin(random_bytes)
 
 
 def _check(code: int, message: str | None) -> None:

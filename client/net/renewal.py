@@ -15,7 +15,7 @@ from ...protocol.api import ApiKey
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.types import Buffer
 from ...runtime.runtime import Runtime
-from ...security.sasl.errors import SaslError
+from ...security.sasl.errors import NoToken, SaslError
 from .errors import ClientError
 
 LOGIN: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
@@ -92,7 +92,7 @@ class Renewal:
     async def _run(self) -> None:
         try:
             session_ms = await self._log_in()
-        except SaslError as error:
+        except (SaslError, NoToken) as error:
             self._connection.abort(f"the login for another session failed: {error}")
             return
         except (ClientError, RemoteProtocolError):

@@ -14,7 +14,7 @@ from .signing_keys import ALGORITHMS, SigningKeys
 Claims = Mapping[str, Any]
 TOKEN_MAX: Final = 16 << 10
 """The most characters of a token."""
-_TIME_MAX_S: Final = 1 << 40
+TIME_MAX_S: Final = 1 << 40
 """The latest time that is understood, in seconds: 34,000 years."""
 
 
@@ -149,7 +149,7 @@ def _time_ms(claims: Claims, name: str) -> int | None:
     if seconds is None:
         return None
     is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if not is_number or not 0 <= seconds <= _TIME_MAX_S:
+    if not is_number or not 0 <= seconds <= TIME_MAX_S:
         raise TokenError(f"{name} is no time")
     return int(seconds * 1000)
 

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import Final
 
+from .oauthbearer import OAUTHBEARER
 from .plain import PLAIN, PlainClient
 from .replies import ClientEnd
 from .scram import BY_NAME, NONCE_BYTES, ScramClient, ScramPassword, nonce_of
 
-CLIENT_MECHANISMS: Final = (PLAIN, *BY_NAME)
+CLIENT_MECHANISMS: Final = (PLAIN, *BY_NAME, OAUTHBEARER)
 """The mechanisms with which this project's clients can log in."""
 
 

@@ -16,3 +16,7 @@ class TokenError(MinikafkaError):
 
 class UnknownKey(TokenError):
     """A token is signed with a key that is not in the set; the issuer may have a newer set."""
+
+
+class NoToken(MinikafkaError):
+    """There is no token to log in with at the moment; it may be asked for again."""

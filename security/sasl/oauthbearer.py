@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from .bearer_tokens import TOKEN_MAX, Proved
-from .errors import TokenError
+from .errors import SaslError, TokenError
 from .replies import Accepted, Challenge, Refused, Reply
 
 OAUTHBEARER: Final = "OAUTHBEARER"
@@ -28,7 +28,8 @@ _MESSAGE_MAX: Final = 2 * TOKEN_MAX
 """The most bytes of the first message: the token, and extensions (KIP-342)."""
 _GS2: Final = re.compile(r"n,(?:a=(?P<authorization>(?:[^=,\x00\x01]|=2C|=3D)+))?,")
 _PAIR: Final = re.compile(r"(?P<key>[A-Za-z]+)=(?P<value>[\x21-\x7E \t\r\n]+)")
-_BEARER: Final = re.compile(r"bearer +(?P<token>[-_~+/.A-Za-z0-9]+=*)", re.IGNORECASE)
+_TOKEN: Final = re.compile(r"[-_~+/.A-Za-z0-9]+=*")
+_BEARER: Final = re.compile(rf"bearer +(?P<token>{_TOKEN.pattern})", re.IGNORECASE)
 _AUTH: Final = "auth"
 
 
@@ -56,6 +57,37 @@ class OAuthBearerServer:
         if authorization_id not in ("", proved.name):
             return Refused(OTHER_NAME)
         return Accepted(proved.name, rest_ms=proved.rest_ms)
+
+
+class OAuthBearerClient:
+    """Shows one token."""
+
+    def __init__(
+        self, token: str, extensions: tuple[tuple[str, str], ...], on_refused: Callable[[], None]
+    ) -> None:
+        """`on_refused` is called if the server refuses the token. Raise SaslError if it is none."""
+        if _TOKEN.fullmatch(token) is None:
+            raise SaslError("the token is empty, or has characters that a token cannot have")
+        pairs = (("auth", f"Bearer {token}"), *extensions)
+        text = "".join(f"{key}={value}{SEPARATOR}" for key, value in pairs)
+        self._first = f"n,,{SEPARATOR}{text}{SEPARATOR}".encode()
+        self._on_refused = on_refused
+
+    def first(self) -> bytes:
+        """Return the message with the token."""
+        return self._first
+
+    def step(self, token: bytes) -> bytes | None:
+        """Take the server's answer: nothing, or a reason, which is acknowledged with one byte."""
+        if not token:
+            return None
+        self._on_refused()
+        return SEPARATOR.encode()
+
+
+def is_extension(key: str, value: str) -> bool:
+    """True if a client may send this extension."""
+    return key != _AUTH and _PAIR.fullmatch(f"{key}={value}") is not None
 
 
 def _read(message: bytes) -> tuple[str, str] | None:

@@ -17,7 +17,7 @@ from minikafka.client.config import (
     configured,
 )
 from minikafka.client.net.address import Address
-from minikafka.runtime.config import settings_of
+from minikafka.runtime.config import objects_of, settings_of
 from minikafka.runtime.errors import ConfigError
 from minikafka.runtime.runtime import SystemRuntime
 
@@ -33,6 +33,7 @@ from minikafka.runtime.runtime import SystemRuntime
 )
 def test_keywords_and_table_name_the_same_settings(table: type, keywords: Any) -> None:
     fields = {row.field for row in settings_of(table)} - {"bootstrap_servers"}
+    fields |= set(objects_of(table))
     assert set(keywords.__annotations__) | set(CommonSettings.__annotations__) == fields
     for row in settings_of(table):
         assert row.field == row.key.replace(".", "_")

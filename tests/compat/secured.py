@@ -1,4 +1,4 @@
-"""A broker with TLS that lets alice in, by password and by certificate; and how its clients ask."""
+"""A broker with TLS that lets alice in by password, certificate and token; how its clients ask."""
 
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -19,6 +19,8 @@ from minikafka import (
     Admin,
     ScramChange,
 )
+from minikafka.security.sasl.oauth_settings import JWKS
+from minikafka.security.token_urls import ALLOWED_FILES
 
 from ..security.certificates import Made, authority, make
 from ..support.cluster import Cluster, free_ports
@@ -28,7 +30,8 @@ Security = dict[str, str]
 """How a client is let in, in the words of `agents/base.py`."""
 PASSWORD = "s,e=cret"
 SESSION_MS = 1500
-CERTIFIED, LOGIN, PLAIN = "CERTIFIED", "LOGIN", "PLAIN"
+CERTIFIED, LOGIN, PLAIN, TOKENS = "CERTIFIED", "LOGIN", "PLAIN", "TOKENS"
+AUDIENCE = "kafka"
 JAVA = "java"
 SHORT = (*ALL, JAVA)
 """The clients that have a listener of their own with short sessions."""
@@ -88,6 +91,7 @@ def settings_of(addresses: Mapping[str, str]) -> dict[str, str]:
     }
     return {
         **short,
+        f"listener.name.{TOKENS.lower()}.connections.max.reauth.ms": str(SESSION_MS),
         "listeners": places,
         "listener.security.protocol.map": ",".join(f"{a}:{b}" for a, b in protocols.items()),
         "inter.broker.listener.name": PLAIN,
@@ -95,6 +99,8 @@ def settings_of(addresses: Mapping[str, str]) -> dict[str, str]:
         "listener.name.login.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "listener.name.login.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain."
         f'PlainLoginModule required user_alice="{PASSWORD}";',
+        f"listener.name.{TOKENS.lower()}.sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
         f"listener.name.{CERTIFIED.lower()}.ssl.client.auth": "required",
         "ssl.principal.mapping.rules": "RULE:^CN=([^,]+),O=example$/$1/L,DEFAULT",
         "connection.failed.authentication.delay.ms": "50",
@@ -106,17 +112,24 @@ def settings_of(addresses: Mapping[str, str]) -> dict[str, str]:
 @contextmanager
 def running(directory: Path, settings: Mapping[str, str]) -> Iterator[Secured]:
     """Run a broker that lets alice in, and lets nobody else do anything."""
+    # Without PyJWT the tests with this broker are skipped, and not the whole folder.
+    from ..security.issuer import published
+
     (directory / "ca.pem").write_text(authority().certificate_pem)
     (directory / "other.pem").write_text(authority("other").certificate_pem)
-    names = [PLAIN, CERTIFIED, LOGIN, *map(own_listener, SHORT)]
+    keys_of_tokens = directory / "keys.json"
+    keys_of_tokens.write_bytes(published())
+    names = [PLAIN, CERTIFIED, LOGIN, TOKENS, *map(own_listener, SHORT)]
     ports = free_ports(len(names))
     addresses = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}
     keys = {
         "ssl.keystore.location": make("broker").write(directory / "broker.pem"),
         "ssl.truststore.location": str(directory / "ca.pem"),
+        JWKS: f"file://{keys_of_tokens}",
     }
     everything = {**settings, **settings_of(addresses), **keys}
     with Cluster(directory, broker_settings=everything) as cluster:
+        cluster.broker(1).environment[ALLOWED_FILES] = str(keys_of_tokens)
         cluster.start()
         kinds = AclResource.TOPIC, AclResource.GROUP, AclResource.TRANSACTIONAL_ID
         may = "User:alice", "*", AclOperation.ALL, AclPermission.ALLOW
