@@ -15,6 +15,8 @@ from ..protocol.quotas import CLIENT_ID, USER, QuotaEntity
 
 MOST_BUCKETS: Final = 10_000
 """Clients choose their ids, so the number of buckets is bounded."""
+CLIENT_ID_MAX: Final = 256
+"""The characters of a client id by which buckets are told apart. It may have 32 KiB."""
 IDLE_MS: Final = 3_600_000
 """A bucket that was not used for this long is forgotten."""
 LOOKED_AT: Final = 8
@@ -192,8 +194,9 @@ def _levels(key: str, user: str, client_id: str) -> Iterator[tuple[QuotaEntity, 
 
     With each comes the owner of the bucket, which is concrete also for a default.
     """
-    both = Owner(key, user, client_id)
-    of_user, of_client = Owner(key, user, None), Owner(key, None, client_id)
+    shown = client_id[:CLIENT_ID_MAX]
+    both = Owner(key, user, shown)
+    of_user, of_client = Owner(key, user, None), Owner(key, None, shown)
     for name in (user, None):
         yield ((CLIENT_ID, client_id), (USER, name)), both
         yield ((CLIENT_ID, None), (USER, name)), both

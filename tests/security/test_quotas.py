@@ -11,6 +11,7 @@ from minikafka.protocol.control import records as r
 from minikafka.protocol.control.image import Delta, MetadataImage
 from minikafka.protocol.quotas import CLIENT_ID, USER
 from minikafka.security.quotas import (
+    CLIENT_ID_MAX,
     FETCH,
     IDLE_MS,
     MOST_BUCKETS,
@@ -193,6 +194,17 @@ def test_quotas_of_other_kinds_switch_nothing_on() -> None:
     node = Node(PRODUCE)
     node.set(10, {USER: "alice"}, MUTATION.key)
     assert node.quotas.entities is None
+
+
+def test_s_54_long_client_ids_do_not_fill_the_memory() -> None:
+    node = Node()
+    node.set(100, {CLIENT_ID: None})
+    buckets = [node.bucket("alice", f"{number}{'x' * 32_000}") for number in range(3)]
+    assert len(dict.fromkeys(map(id, buckets))) == len(node.quotas) == 3
+    assert node.bucket("alice", f"0{'x' * 1_000}") is buckets[0]
+    buckets[0].take(200, 0)
+    ((owner, _),) = node.quotas.in_debt(0)
+    assert owner.client_id == f"0{'x' * (CLIENT_ID_MAX - 1)}"
 
 
 def test_s_54_client_ids_do_not_fill_the_memory_and_do_not_push_out_who_is_at_work() -> None:
