@@ -62,7 +62,8 @@ class Metadata:
         body = self._kept.get(key)
         if body is None:
             response = _response(call, request, _topics(call, request))
-            if _missing(response):
+            if any(topic.topic_id == ZERO_UUID for topic in response.topics):
+                # Names of topics that are not there, or are hidden, may be many and long.
                 _create(call, request, response)
                 return response
             body = encode_bytes(response, call.version)
@@ -89,7 +90,10 @@ def _key(call: Call, request: MetadataRequest) -> tuple[object, ...]:
         call.version,
         None if rights is None else (rights.principal, rights.host),
         call.connection.listener.name,
-        None if topics is None else tuple((topic.topic_id, topic.name) for topic in topics),
+        None
+        if topics is None
+        # A topic that is asked for by its id may have any name beside it, which counts for nothing.
+        else tuple(each.name if each.topic_id == ZERO_UUID else each.topic_id for each in topics),
         request.include_cluster_authorized_operations,
         request.include_topic_authorized_operations,
     )
