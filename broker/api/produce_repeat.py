@@ -42,6 +42,9 @@ TAGS_BYTES = 3
 """The number of zero bytes at the end of a flexible request: the empty tags of its partition, its
 topic and the request."""
 PATTERNS_MAX = 64
+PATTERN_BYTES_MAX = 1024
+"""The most bytes of a pattern: a client's id and a topic's name may have 32 KiB each, and the topic
+need not exist."""
 PRODUCE = int(ApiKey.PRODUCE)
 _HEAD = struct.Struct(">ii")
 """API key and version as one number, then the correlation id."""
@@ -215,6 +218,8 @@ class Patterns:
         is_flexible = version >= FLEXIBLE_FROM
         size = len(frame) - len(data.records) - (TAGS_BYTES if is_flexible else 0)
         size -= _length_bytes(len(data.records) + 1) if is_flexible else 4
+        if size - CLIENT_ID_AT > PATTERN_BYTES_MAX:
+            return
         pattern = _pattern(frame, version, request, is_flexible=is_flexible)
         if _records(frame, size, pattern) != data.records:
             return

@@ -5,6 +5,8 @@ import struct
 
 import pytest
 
+from minikafka.broker.api.metadata import Metadata
+from minikafka.broker.api.produce_repeat import Patterns
 from minikafka.broker.partition.requests import Appended, OffsetAnswer
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.codec import decode, encode_bytes
@@ -423,6 +425,37 @@ async def test_bytes_behind_a_request_are_ignored_as_kafka_does(make_broker: Mak
     client.feed(bytes.fromhex("000000190003000d00000003000772646b61666b610000000000010000"))
     (response,) = client.responses()
     assert [topic.name for topic in response.topics] == [TOPIC]
+
+
+async def test_answers_about_topics_that_are_not_there_are_not_kept(
+    make_broker: MakeBroker,
+) -> None:
+    broker = make_broker()
+    client, long = broker.connect(), "x" * 32_000
+    for topic, version, error in (
+        (MetadataRequestTopic(name=long), 9, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (MetadataRequestTopic(topic_id=TOPIC_ID, name=long), 12, ErrorCode.NONE),
+        (MetadataRequestTopic(name=TOPIC), 9, ErrorCode.NONE),
+    ):
+        assert client.ask(MetadataRequest(topics=[topic]), version).topics[0].error_code == error
+    metadata = getattr(broker.apis[ApiKey.METADATA].handle, "__self__", None)
+    assert isinstance(metadata, Metadata)
+    assert len(metadata._kept) == 2
+    assert long not in repr(metadata._kept)
+
+
+async def test_what_takes_much_memory_is_not_remembered_as_a_repeat(
+    make_broker: MakeBroker,
+) -> None:
+    client = make_broker().connect()
+    for name in ("x" * 32_000, TOPIC):
+        topic = TopicProduceData(
+            name=name, partition_data=[PartitionProduceData(index=0, records=batch(b"v"))]
+        )
+        client.ask(ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic]), 9)
+    patterns = client.connection._repeats
+    assert isinstance(patterns, Patterns)
+    assert [pattern.topic.name for pattern in patterns._known.values()] == [TOPIC]
 
 
 async def test_a_repeat_that_is_not_exactly_one_is_decoded_in_full(
