@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 AUTHORITY: Final = "control-ca"
 AUTHORITY_DAYS: Final = 3650
 BACKDATED: Final = datetime.timedelta(minutes=5)
-"""How much earlier a certificate holds, because the clocks of hosts differ."""
+"""How long before it is made a certificate becomes valid, because the clocks of hosts differ."""
 _ID: Final = re.compile(r"\d{1,10}", re.ASCII)
 _CONTROLLER: Final = re.compile(r"(\d{1,10})=(\S+)", re.ASCII)
 _OPERATOR: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def parse_controllers(text: str) -> dict[str, list[str]]:
-    """Parse ID=HOST,... into hosts by name; an id that comes again has one more host.
+    """Parse ID=HOST,... into hosts by node name; an id that is named again gets one more host.
 
     Raise ConfigError if it is malformed.
     """
@@ -69,9 +69,9 @@ def _parts(text: str) -> list[str]:
 def make_certificates(directory: Path, hosts: Mapping[str, list[str]], days: int) -> list[Path]:
     """Write NAME.pem for each name in `hosts`, and return the paths of all.
 
-    An authority that is in the directory signs them, else a new one. Files that exist are replaced
-    by renaming, so that a running node reads the old or the new one. Raise ConfigError if the
-    authority's files cannot be used, or if the library is missing.
+    The directory's authority signs them; if it has none, a new one is made. Files that exist are
+    replaced by renaming, so that a running node reads the old or the new one. Raise ConfigError if
+    the authority's files cannot be used, or if the library is missing.
     """
     try:
         import cryptography  # noqa: F401
@@ -129,7 +129,7 @@ def _signed(
     by: "tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None",
     days: int,
 ) -> "x509.Certificate":
-    """Return a certificate for the holder of `key`; without `by` it is an authority's own."""
+    """Return a certificate of `key`, signed by `by`; if `by` is None, an authority's own."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.x509.oid import NameOID

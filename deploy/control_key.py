@@ -17,7 +17,7 @@ def new_key() -> str:
 
 
 def make_key(path: Path) -> None:
-    """Write a new key, for the user alone to read; a file that exists is left as it is."""
+    """Write a new key that only this user may read; leave a file that exists as it is."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE)
     except FileExistsError:

@@ -107,7 +107,7 @@ class Daemon:
         return True
 
     def last_words(self) -> str:
-        """Return the last line that it logged since this start, without its time and level."""
+        """Return the last line that the daemon logged since this start, without time and level."""
         with self._log_path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)
             log.seek(max(self._log_start, size - LOG_LINE_MAX_BYTES))

@@ -117,7 +117,7 @@ def _ask_to_stop(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def say(message: str, code: int = 0) -> int:
-    """Print a line on standard error, and return the exit code that goes with it."""
+    """Print a line on standard error, and return `code`, an exit code."""
     print(message, file=sys.stderr, flush=True)
     return code
 

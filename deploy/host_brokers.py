@@ -77,7 +77,7 @@ def usable_cores() -> int:
 
 
 def _moved(key: str, text: str, places: int) -> str:
-    """Return the listeners with each port moved up; port 0, any free one, stays.
+    """Return the listeners with each port raised by `places`; port 0, any free one, stays 0.
 
     Raise ConfigError if a port is missing or would be too great.
     """
@@ -126,7 +126,7 @@ class HostBrokers:
         self._running: dict[str, Daemon] = {}
 
     def launch(self) -> None:
-        """Start all brokers and wait for nothing."""
+        """Start all brokers, without waiting until they serve."""
         self._daemons = Daemons(first=PROGRAMS["broker"])
         for broker in self.brokers.values():
             self._start(broker)
@@ -155,7 +155,7 @@ class HostBrokers:
         return {n: daemon.pid for n, daemon in self._running.items() if daemon.exited is None}
 
     def exits(self, timeout_seconds: float) -> list[Exited]:
-        """Wait until a broker ends; return those that ended, or nothing in time."""
+        """Wait until a broker ends; return those that ended, or nothing after the timeout."""
         return self._owned().exits(timeout_seconds)
 
     def last_words(self, node: str) -> str:

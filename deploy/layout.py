@@ -56,7 +56,7 @@ class Node:
 
     @property
     def data_path(self) -> Path:
-        """The log directory, below the daemon's own."""
+        """The daemon's log directory, in the node's directory."""
         return self.directory / "data"
 
     @property
@@ -139,7 +139,7 @@ class Layout:
         return cls(controllers, brokers)
 
     def write(self, broker: Mapping[str, str], controller: Mapping[str, str]) -> None:
-        """Write the files of a new cluster: its key, and properties, some of them given."""
+        """Write a new cluster's key and properties; the given ones replace each role's defaults."""
         self.nodes[0].directory.mkdir(parents=True, exist_ok=True)
         control_key.make_key(self.nodes[0].key_path)
         for node in self.nodes:
@@ -203,7 +203,8 @@ def moved_data(node: Node, properties: Mapping[str, str]) -> dict[str, str]:
 def key_settings(node: Node, properties: Mapping[str, str]) -> dict[str, str]:
     """Return control.psk.file for a cluster that was made without one, was moved or was copied.
 
-    The key is made if there is none yet. All nodes of a local cluster are started together.
+    Return nothing for any other. The key is made if there is none yet, which is safe because all
+    nodes of a local cluster are started together.
     """
     written, here = properties.get("control.psk.file"), str(node.key_path)
     if written is None and "control.security" not in properties:
@@ -231,9 +232,9 @@ def _read_node(role: Role, path: Path) -> Node:
 def free_ports(count: int) -> list[int]:
     """Find ports that are free for TCP and UDP on this machine.
 
-    They lie below the range from which the kernel takes ports for outgoing connections, because a
-    client could otherwise hold a broker's port while the broker is restarted. Raise ConfigError if
-    there are not so many.
+    They are below the range from which the kernel takes ports for outgoing connections, if there is
+    room: otherwise a client could hold a broker's port while the broker is restarted. Raise
+    ConfigError if there are fewer than `count`.
     """
     range_path = Path("/proc/sys/net/ipv4/ip_local_port_range")
     ceiling = int(range_path.read_text().split()[0]) if range_path.exists() else 32_768

@@ -1,6 +1,6 @@
 """A cluster of real processes on this machine, for `minikafka up`, tests, the bench and examples.
 
-It owns the cluster's directory and the order of starting and stopping. Its calls block: beside an
+`LocalCluster` owns the directory and the order of starting and stopping. Its calls block: beside an
 event loop, call them from a thread. Even if the process that holds the cluster is killed, the
 daemons end and a temporary directory is removed (see daemons.py and nursery.py).
 
@@ -90,7 +90,7 @@ class LocalCluster:
         return self
 
     def launch(self) -> None:
-        """Start every daemon and wait for nothing.
+        """Start every daemon, without waiting until it serves.
 
         Raise ConfigError if the cluster runs already, or if its directory cannot be used.
         """
@@ -155,7 +155,7 @@ class LocalCluster:
         return killed
 
     def kill(self, node: str | int, number: int = signal.SIGKILL) -> None:
-        """Send a signal to a node; a number names a broker. After SIGKILL, wait for its end."""
+        """Send a signal to a node, by name or broker id. After SIGKILL, wait for its end."""
         name = self.node(node).name
         daemon = self._running[name]
         daemon.signal(number)

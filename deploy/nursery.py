@@ -59,7 +59,7 @@ class Nursery:
         self._lifeline = os.pipe()
 
     def serve(self) -> Main | None:
-        """Serve requests; return None if the owner is gone, in a child its main function."""
+        """Serve requests; return None once the owner is gone, and the main function in a child."""
         while True:
             for fd in self._wait(None):
                 if fd == self._owner.fileno():

@@ -71,7 +71,7 @@ def servers(proc: Path) -> Iterator[Server]:
             arguments = (path / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
             directory = (path / "cwd").readlink()
         except OSError:
-            continue  # It has ended meanwhile.
+            continue  # The process has ended since.
         begun = _program(arguments)
         if begun is not None:
             role, options = begun

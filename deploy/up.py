@@ -111,7 +111,7 @@ def _run(cluster: LocalCluster, restart: bool, console_port: int | None) -> NoRe
 
 
 def _wait_until_ready(cluster: LocalCluster, deadline: float) -> None:
-    """Wait for the cluster, and report now and then what is not ready: recovery may take long.
+    """Wait for the cluster; report regularly what is not ready, because recovery may take long.
 
     Raise NotReadyInTime after `deadline`.
     """

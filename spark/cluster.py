@@ -1,8 +1,8 @@
 """Connections to a cluster, kept for as long as the Python worker lives.
 
 Spark reuses its workers, so a task finds the clients that an earlier task opened. This module keeps
-clients and their settings; other modules decide what to read or write. It is used by one thread at
-a time, as a worker has.
+clients and their settings; other modules decide what to read or write. Only one thread at a time
+may use a `Cluster`; a worker has only one.
 """
 
 import re
@@ -153,7 +153,7 @@ class Cluster:
 
         Raises OffsetOutOfRange if the log does not hold `start` any more, or not yet, LogTruncated
         if its records were replaced, and DataLoss if the log no longer reaches `end`. Raises
-        TimeoutError if it does but nothing arrives.
+        TimeoutError if the log reaches `end` but no records arrive.
         """
         reader = self._reader()
         self._reads += 1
@@ -225,7 +225,7 @@ class Cluster:
         return self._consumer
 
     def _ask(self, question: Callable[[Admin], T]) -> T:
-        """Ask the admin client, again while no broker answers: the one asked may have stopped.
+        """Ask the admin client, and ask again if no broker answers, because one may have stopped.
 
         Raise the client's error after the retries of `patience`.
         """

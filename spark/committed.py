@@ -42,7 +42,7 @@ def visible(raw: RawRecords, *, check_crcs: bool = True) -> Iterator[Placed]:
     """Yield the batches with committed records, in order.
 
     Control batches, which hold markers, and batches of aborted transactions are left out. Raises
-    RemoteProtocolError as `checked` does, and if the first batch was not asked for.
+    RemoteProtocolError as `checked` does, and if the first batch ends before the requested offset.
     """
     aborted = AbortedBatches(raw.aborted_transactions) if raw.aborted_transactions else None
     is_first = True

@@ -27,8 +27,8 @@ class MinikafkaDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the connector's schema, or the part of it that `columns` names.
 
-        It has `headers` only with `includeHeaders`. Spark calls this for each frame that reads,
-        when it is made, so wrong options are refused as early as that.
+        It has `headers` only with `includeHeaders`. Spark calls this when a frame that reads is
+        made, so wrong options are refused as early as then.
         """
         check_source(self.options)
         return schema_of(parse_columns(self.options))

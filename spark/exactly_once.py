@@ -1,9 +1,9 @@
 """Exactly once: each task prepares its own transaction, and the driver commits all of a batch.
 
 A task never makes its rows visible, because Spark may run it twice and decides afterwards which
-attempt counts. The commit is one atomic step at the broker, keyed by group and batch: repeated
-after a crash, it does nothing. This module names groups, runs and transactions, and does the work
-of task and driver; rows.py turns rows into records.
+attempt counts. The commit is one atomic step at the broker, keyed by group and batch: a commit that
+is repeated after a crash does nothing. This module names groups, runs and transactions, and does
+the work of task and driver; rows.py turns rows into records.
 """
 
 import logging
@@ -39,7 +39,7 @@ RUN_ID: Final = "spark.jobGroup.id"
 
 
 class Task(NamedTuple):
-    """The labels that Spark gives a task. Correctness depends on the commit, not on them."""
+    """The labels that Spark gives a task. Correctness depends on the commit, not on the labels."""
 
     partition: int
     attempt: int
@@ -71,7 +71,7 @@ class Job(NamedTuple):
 
     @classmethod
     def of_stream(cls, options: SinkOptions, task: Task) -> Self:
-        """Name the group after the query id: a new checkpoint has a new id, and counts from 0.
+        """Name the group after the query id: a new checkpoint has a new id and new batch numbers.
 
         Raise ExactlyOnceError if Spark does not tell the query's id or run.
         """

@@ -1,6 +1,6 @@
 """Commits a streaming query's progress for a consumer group, so that every tool sees its lag.
 
-This is only a hint, because Spark's checkpoint alone decides where a query goes on. Nothing reads
+This is only a hint, because Spark's checkpoint alone decides where a query continues. Nothing reads
 these offsets back, and a failure here neither fails the query nor delays it for long.
 """
 

@@ -2,9 +2,9 @@
 
 Header: keyLength:varint key valueLength:varint value (varints are zigzag; -1 is null)
 
-The first headers of all records are located in one step, then the second ones of those that have
-one, and so on. If a record has very many headers, or a key is not UTF-8, records are read one by
-one.
+The first headers of all records are located in one step, then the second headers of the records
+that have two, and so on. If a record has very many headers, or a key is not UTF-8, records are read
+one by one.
 """
 
 from typing import Final
@@ -46,9 +46,10 @@ def pieces_of(payload: Buffer, begin: Ints, lengths: Ints) -> pa.Array:
 
 
 def headers_of(payload: Buffer, at: Ints, stops: Ints, counts: Ints) -> pa.Array:
-    """Read the headers of records: `counts` of them from `at` to `stops`; null if none.
+    """Return the headers of many records, one list for each record; null if a record has none.
 
-    Raises RemoteProtocolError if they do not fill that space exactly.
+    The bytes from `at[i]` to `stops[i]` (exclusive) hold the `counts[i]` headers of record i.
+    Raises RemoteProtocolError if headers do not fill their space exactly.
     """
     if not bool(counts.any()):
         return pa.nulls(len(counts), HEADERS_TYPE)

@@ -46,11 +46,11 @@ class PartitionLag:
     position: int
     """The query has finished everything before this offset."""
     latest: int
-    """The log ends before this offset."""
+    """The log's end offset, after its last record."""
     bytes: int | None = None
-    """Estimated as records times the mean size of a record in this log, as stored (compressed)."""
+    """Unread bytes, estimated as records times the mean stored record size; None if not known."""
     seconds: float | None = None
-    """Age in seconds of the oldest unread record, by its own timestamp."""
+    """Age in seconds of the oldest unread record, by its timestamp; None if it is not known."""
 
     @property
     def records(self) -> int:
@@ -132,8 +132,8 @@ def behind(
 ) -> tuple[PartitionLag, ...]:
     """Combine a query's positions with the ends that Spark and the cluster report.
 
-    The cluster's report is newer and is used if there is one. A partition that the query has not
-    begun is read from its first offset.
+    The cluster's report is newer and is used if there is one. For a partition that the query has
+    not begun to read, the position is its first offset.
     """
     found: list[PartitionLag] = []
     for topic in sorted({*positions, *latest}):

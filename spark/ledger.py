@@ -1,10 +1,10 @@
 """The ledger: exactly once on a cluster without commit groups, such as any Apache Kafka.
 
-The decision to commit a batch is a record in a compacted topic. It is written before the batch's
-transactions are committed, one after the other; the next task or driver first finishes a decision
-that it finds, before it writes anything. This is exact unless an outage between decision and commit
-outlasts the transaction timeout, which is reported as an error, never silent. This module owns the
-ledger's topic and the order of these steps.
+The decision to commit a batch is a record in a compacted topic. The record is written first; then
+the batch's transactions are committed, one after the other. The next task or driver finishes a
+decision that it finds before it writes anything. This is exact unless an outage between decision
+and commit outlasts the transaction timeout; such a failure is reported as an error. This module
+owns the ledger's topic and the order of these steps.
 """
 
 import json
@@ -38,7 +38,7 @@ CONFIGS: Final = {
     "segment.ms": "600000",
 }
 FORGOTTEN: Final = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-"""The errors for an id of which the coordinator has no transaction, any more or yet."""
+"""The errors for a transactional id that the coordinator does not know, or no longer knows."""
 _PARTITION: Final = TopicPartition(TOPIC, 0)
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class Entry:
     def taken_over(self, group: str, run: str) -> Self:
         """Return the entry with `run` as the present run.
 
-        Raise ExactlyOnceError if another replaced it.
+        Raise ExactlyOnceError if a newer run has replaced `run`.
         """
         if run in self.runs[:-1]:
             raise ExactlyOnceError(f"{group}, run {run}: a newer run has taken over")
@@ -89,10 +89,11 @@ class Ledger:
         self._admin = clients.admin()
 
     def settled(self, group: str, run: str) -> int:
-        """Finish a decided batch, and return the newest batch; tasks call it before they write.
+        """Finish a batch that is decided but not done, and return the number of the newest batch.
 
-        Any number of tasks may call it at once. Raises ExactlyOnceError if a newer run has replaced
-        this one, or if a transaction of the batch can no longer be committed.
+        Tasks call this before they write, also several at the same time. Raises ExactlyOnceError if
+        a newer run has replaced this one, or if a transaction of the batch can no longer be
+        committed.
         """
         if not self._has_topic():
             return Entry().batch_id

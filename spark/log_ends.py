@@ -72,7 +72,7 @@ class LogEnds:
         self._clients = None
 
     def measure(self, positions: Offsets) -> dict[TopicPartition, LogEnd]:
-        """Measure partitions, of each of which the query has read up to its position.
+        """Measure the partitions in `positions`, the offsets up to which the query has read them.
 
         Asks for leaders (describe topics), ends (ListOffsets), sizes (DescribeLogDirs), and one
         batch of each partition that is behind, for its age. Partitions that this cluster does not

@@ -14,7 +14,7 @@ from .source_options import Bound, Splitting
 
 
 class DataLoss(RuntimeError):
-    """Records that the query should read are gone. `failOnDataLoss` decides whether it fails."""
+    """Records that a query should read are gone; `failOnDataLoss` decides if the query fails."""
 
 
 class ForeignOffsets(MinikafkaError, ValueError):
@@ -158,9 +158,9 @@ def _shares(behind: dict[tuple[str, int], int], limit: int) -> dict[tuple[str, i
 
 
 def at_most(offsets: Offsets, target: Offsets, start: Offsets) -> Offsets:
-    """Cut offsets off at a target. A partition that is not in the target stays where it is.
+    """Lower each offset to its target; a partition without a target stays at its start.
 
-    If `start` does not have it either, it is left out, for a later query.
+    A partition that has no start either is left out, for a later query.
     """
     ends = {
         topic: {p: min(offset, target[topic][p]) for p, offset in by.items() if p in target[topic]}

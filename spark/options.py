@@ -46,7 +46,7 @@ _SPARKS_OWN: Final = ("checkpointlocation", "outputmode", "queryname")
 class OptionError(MinikafkaError, ValueError):
     """An option that is missing, wrong, or contradicts another.
 
-    Its value is None if it is missing, or a secret.
+    `value` is None if the option is missing or its value is a secret.
     """
 
     def __init__(self, option: str, value: object, why: str) -> None:

@@ -49,7 +49,7 @@ class RowWriter:
         self._under_way: deque[SyncBatchDelivery] = deque()
 
     def write(self, batch: pa.RecordBatch, first_row: int) -> None:
-        """Send a batch whose first row is number `first_row` of the task; wait only for room.
+        """Send a batch whose first row is row `first_row` of the task; wait only for buffer space.
 
         Raises RowError if a row cannot be a record; nothing of the batch is sent then. Raises the
         producer's errors, also those for batches sent earlier.

@@ -1,8 +1,8 @@
 """The transactional clients of a sink in a Python worker: producers and an admin client.
 
 Spark reuses its workers, so a task finds the producer that an earlier task opened. This module owns
-clients and their settings; exactly_once.py decides what is written and committed. It is used by one
-thread at a time, as a worker has.
+clients and their settings; exactly_once.py decides what is written and committed. Only one thread
+at a time may use the clients; a worker has only one.
 """
 
 import time
@@ -35,7 +35,7 @@ COMMIT_MS: Final = 120_000
 ABORT_MS: Final = 5_000
 """The time limit of an abort by the driver; the transaction timeout aborts in any case."""
 TRIES_IN_TIME: Final = 4
-"""One unanswered transaction may use up one part in this many of the time for all."""
+"""One unanswered transaction may use up at most 1/`TRIES_IN_TIME` of the time for all."""
 
 T = TypeVar("T")
 _all: "WorkerClients[tuple[tuple[str, str], ...], SinkClients]" = WorkerClients()
@@ -87,7 +87,7 @@ class SinkClients:
             self._admin = None
 
     def admin(self) -> Admin:
-        """Return the admin client; it waits until a cluster has found a new coordinator."""
+        """Return the admin client. Its calls wait until the cluster has found a new coordinator."""
         if self._admin is None:
             settings = known_to(AdminConfig, self.settings)
             self._admin = Admin.from_config({"default.api.timeout.ms": str(COMMIT_MS), **settings})

@@ -138,7 +138,7 @@ class _Reading:
                 return
 
     def _after_gap(self, wanted: OffsetRange, position: int) -> int:
-        """Report that the log does not hold `position`; return where to go on, maybe the end."""
+        """Report that the log does not hold `position`; return the offset to continue at."""
         name = f"{wanted.topic}-{wanted.partition}"
         where = {wanted.topic: (wanted.partition,)}
         first = self.cluster().earliest(where)[wanted.topic][wanted.partition]
@@ -210,8 +210,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return `maxOffsetsPerTrigger` as Spark's own limit.
 
-        Spark's limits cannot hold a minimum and a maximum at once, so the minimum is kept here. The
-        limit that Spark hands back is used only to learn whether everything is to be read.
+        Spark's limits cannot hold a minimum and a maximum together, so the minimum is kept here.
+        Spark passes this limit to `latestOffset`, or another one if everything is to be read.
         """
         admission = self.options.admission
         if admission.max_offsets is None and admission.min_offsets is not None:
@@ -274,12 +274,12 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return where the topics end, which Spark reports as progress to show the lag.
 
-        None at first.
+        Return None before the first micro-batch is planned.
         """
         return None if self._seen is None else arithmetic.to_json(self._seen)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Plan one task for each partition that moved between two offsets."""
+        """Plan the tasks that read from `start` to `end`, one or more for each partition."""
         before, after = arithmetic.from_json(start), arithmetic.from_json(end)
         new = arithmetic.new_partitions(before, after)
         if new:

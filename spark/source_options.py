@@ -317,7 +317,7 @@ def _ending(options: Mapping[str, str]) -> Bound:
 
 
 def _by_time(options: Mapping[str, str], end: str, *, or_latest: bool) -> Bound | None:
-    """Read the two options of times, or None; the one for all partitions has precedence."""
+    """Read the timestamp option for all partitions, else that by partition; None without both."""
     option = f"{end}Timestamp"
     everywhere = whole_number(options, option, at_least=0)
     if everywhere is not None:

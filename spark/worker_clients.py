@@ -1,7 +1,7 @@
 """Clients that outlive a task, because Spark uses a Python worker again for later tasks.
 
 This module decides how long clients are kept, in which process, and which settings they get; their
-callers decide what they do. It is used by one thread at a time, as a worker has.
+callers decide what they do. Only one thread at a time may use it; a worker has only one.
 """
 
 import atexit

@@ -27,7 +27,7 @@ NEEDED: Final[Mapping[ApiKey, tuple[int, str]]] = {
     ApiKey.CREATE_TOPICS: (2, "create topics"),
     ApiKey.DESCRIBE_CONFIGS: (1, "describe settings"),
 }
-"""The lowest version of each API that clients of Kafka 4 send (KIP-896), and what needs it."""
+"""By API, the lowest version that clients of Kafka 4 send (KIP-896), and what they do with it."""
 SKEW_MS: Final = 2_000
 """Clocks that certainly differ by more milliseconds than this are reported."""
 LOOPBACK: Final = ("localhost", "127.", "::1")
@@ -59,7 +59,7 @@ def connection_findings(found: Examined) -> Iterator[Finding]:
 
 
 def is_loopback(host: str) -> bool:
-    """True if a host means the machine that uses the name."""
+    """True if the host is a loopback name or address: each machine reaches itself by it."""
     return host.lower().startswith(LOOPBACK)
 
 

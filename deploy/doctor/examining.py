@@ -43,7 +43,7 @@ STEP_MS: Final = 5_000
 DESCRIBED_MAX: Final = 20_000
 """The most partitions whose leaders are asked about open transactions."""
 TROUBLED_MAX: Final = 2_000
-"""The most partitions whose every replica is asked why it is not in sync."""
+"""The most partitions that lack a leader or a replica in sync of which every replica is asked."""
 CONFIGS_AT_ONCE: Final = 500
 """Topics whose settings one request asks for."""
 OPEN_LONG_MS: Final = 5 * 60_000
@@ -235,7 +235,7 @@ class _Examination:
     async def _describe(
         self, partitions: dict[TopicPartition, Partition], brokers: dict[int, Broker]
     ) -> None:
-        """Add the states of leaders, and of every replica where one is not in sync."""
+        """Add the states of all leaders, and of every replica if one of them is not in sync."""
         alive = {each: None for each, one in brokers.items() if one.is_reachable}
         questions: dict[TopicPartition, list[int]] = {}
         troubled = 0

@@ -130,7 +130,7 @@ class Transaction(NamedTuple):
 
 
 class StuckGroup(NamedTuple):
-    """A group that made no progress between the two looks."""
+    """A group that made no progress between the two looks at it (groups.py)."""
 
     group_id: str
     state: str
@@ -148,7 +148,7 @@ class Skipped(NamedTuple):
     what: str
     why: str
     is_supported: bool = True
-    """False if the brokers do not have it, as Apache Kafka's lack what only minikafka has."""
+    """False if these brokers lack the API: Apache Kafka's lack those that only minikafka has."""
 
 
 @dataclass(frozen=True, slots=True)

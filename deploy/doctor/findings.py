@@ -44,7 +44,7 @@ class Group:
 
 
 def grouped(findings: Iterable[Finding], most: int) -> list[Group]:
-    """Group findings, the worst first, and show at most so many of each group."""
+    """Group findings, the worst first, and show at most `most` of each group."""
     groups: dict[tuple[Severity, str], list[Finding]] = {}
     for one in findings:
         groups.setdefault((one.severity, one.kind), []).append(one)

@@ -2,7 +2,7 @@
 
 A connection goes through resolve, connect, negotiate and metadata; the probe names the phase that
 failed. A broker that answers at an advertised address is asked for the settings of the broker that
-advertises it, because a broker describes only its own settings.
+advertises the address. It refuses if it is another one, because brokers describe only their own.
 """
 
 import asyncio
@@ -77,10 +77,7 @@ async def probe(
 
 
 async def _denial(connection: KafkaConnection, expected: int) -> str | None:
-    """Return why this broker does not describe the settings of broker `expected`.
-
-    None if it does.
-    """
+    """Return the error by which this broker shows that it is not broker `expected`; else None."""
     if not connection.versions.supports(ApiKey.DESCRIBE_CONFIGS):
         return None
     resource = DescribeConfigsResource(

@@ -15,7 +15,7 @@ IMBALANCE: Final = 0.1
 though it is in sync; as with leader.imbalance.per.broker.percentage.
 """
 NAMED_MAX: Final = 3
-"""Partitions that are named in one finding about a broker."""
+"""The most partitions that one finding about a broker names."""
 
 
 def partition_findings(found: Examined) -> Iterator[Finding]:

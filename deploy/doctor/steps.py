@@ -23,9 +23,9 @@ class Steps:
 
     @property
     def most_ms(self) -> int:
-        """The milliseconds for one broker in a question to many.
+        """The time limit in ms for each broker in a question to many brokers.
 
-        They are fewer than `limit_ms`, so that the answers of the other brokers are kept.
+        It is below `limit_ms`, so that one silent broker does not lose the answers of the others.
         """
         return max(self.limit_ms * 4 // 5, 1)
 

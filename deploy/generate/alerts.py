@@ -203,9 +203,9 @@ def _of_readers(here: str, patience: Patience) -> Iterator[Alert]:
 
 
 def _silence(job: str, topics: tuple[str, ...], silence: str) -> Alert:
-    """Make the alert for topics that got no record in any five minutes of this time.
+    """Make the alert for topics without a record for `silence`, counted in windows of 5 minutes.
 
-    A topic that has just been created must be silent for as long.
+    A new topic raises the alert only after that time, too.
     """
     counts = (
         f"kafka_server_brokertopicmetrics_messagesin_total{labels(job=job, topic=topic)}"

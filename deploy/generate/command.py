@@ -266,7 +266,7 @@ def certificates(controllers: str, brokers: str, operators: str, days: int, outp
     """Write the certificates with which nodes of a cluster prove themselves, control.ssl.*.
 
     Each node gets its own file and control-ca.pem. Keep control-ca.key away from them: whoever has
-    it is every node.
+    it can pose as any node.
 
     \b
     minikafka generate certificates --output certificates \\
@@ -352,7 +352,7 @@ def systemd(
     """Write systemd units and properties for each host, and a script that installs them.
 
     The directory gets a folder per host. Copy it to its host and run its install.sh there as root.
-    Each has a copy of the cluster's key, which a later call for the same directory keeps.
+    Each folder has a copy of the cluster's key; a later call for the directory keeps that key.
 
     \b
     minikafka generate systemd --output hosts \\

@@ -22,7 +22,7 @@ EXIT_STATUS: Final = (
     ("2", "Wrong arguments or settings."),
 )
 _VERBATIM: Final = "\b"
-"""A paragraph of a command's help that begins with it keeps its lines; they are examples."""
+"""The mark of a paragraph of a command's help that keeps its lines, because it has examples."""
 
 
 def files() -> Iterator[tuple[PurePosixPath, str]]:

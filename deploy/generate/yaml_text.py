@@ -16,7 +16,7 @@ _NOT_TEXT: Final = ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
 
 
 def text_of(document: Mapping[str, Value]) -> str:
-    """Return the document as text; its strings are printable, apart from line ends."""
+    """Return the document as text; its strings must be printable, apart from line ends."""
     return "".join(f"{line}\n" for line in _block(document))
 
 

@@ -1,7 +1,7 @@
 """Reads the cluster for a plan, and carries the plan out: begins, waits, reports progress.
 
-A plan may be interrupted at any time: what has begun goes on in the cluster, and `apply` again
-finds what is done, waits for what moves, and begins the rest.
+A plan may be interrupted at any time. Moves that have begun continue in the cluster, and a second
+`apply` finds those that are done, waits for those under way, and begins the rest.
 """
 
 import asyncio
@@ -95,9 +95,10 @@ async def look(admin: Admin, plan: Plan) -> Progress:
 
 
 async def begin(admin: Admin, plan: Plan, throttle: int | None) -> Progress:
-    """Begin the moves that have not begun, throttled to these bytes per second on each broker.
+    """Begin the moves that have not begun.
 
-    Raise PlanRefused if somebody else has changed one of the partitions.
+    They are throttled to `throttle` bytes per second on each broker; None sets no throttle. Raise
+    PlanRefused if somebody else has changed one of the partitions.
     """
     found = await look(admin, plan)
     if found.others:
@@ -118,7 +119,9 @@ async def begin(admin: Admin, plan: Plan, throttle: int | None) -> Progress:
 
 
 async def go_back(admin: Admin, plan: Plan, throttle: int | None) -> Plan:
-    """Move partitions that move or are done back to their former replicas; return that plan.
+    """Move the partitions that are moving or done back to their former replicas.
+
+    Return the plan of the way back.
 
     A move under way gets its former replicas as the target. To cancel it would bring them back too,
     but in another order, so with other preferred leaders.
@@ -155,7 +158,7 @@ async def wait(admin: Admin, plan: Plan, tell: Tell) -> None:
 
 
 async def _placement(admin: Admin, partitions: Iterable[TopicPartition]) -> Placement:
-    """Return the replicas of these partitions; those whose topic is gone are missing."""
+    """Return the replicas of all partitions of these topics; topics that are gone are left out."""
     wanted = dict.fromkeys(where.topic for where in partitions)
     existing = {one.name for one in await admin.list_topics(include_internal=True)}
     described = await admin.describe_topics([name for name in wanted if name in existing])

@@ -1,4 +1,4 @@
-"""The cluster as a plan sees it, and a placement of replicas in the making. Pure."""
+"""The cluster as a plan sees it, and the draft of a new placement of replicas. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

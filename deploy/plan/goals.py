@@ -95,9 +95,9 @@ def replication_factor(draft: Draft, movable: Iterable[TopicPartition], factor: 
 
 
 def _least_needed(draft: Draft, where: TopicPartition) -> int:
-    """Choose the replica to remove: out of sync, sharing a rack, on the fullest broker, the last.
+    """Choose the replica to remove: one out of sync, else one that shares its rack, else by load.
 
-    The leader and the preferred leader stay as long as others are left.
+    The leader and the preferred leader stay as long as there are other replicas.
     """
     now, replicas = draft.cluster.partitions[where], draft.placed[where]
     return max(

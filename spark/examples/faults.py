@@ -23,8 +23,8 @@ FIRST_BATCH_SECONDS = 300.0
 def fail_once(frame: DataFrame, marker: Path, bootstrap: str, target: str) -> DataFrame:
     """Let one task of a query fail, once: when each partition of the topic `target` has records.
 
-    It fails after WRITTEN_SECONDS even if some have none. The failing task creates the file
-    `marker`.
+    The task fails after WRITTEN_SECONDS even if a partition has none. The failing task creates the
+    file `marker`.
     """
     path = str(marker)
 

@@ -3,7 +3,7 @@
     python -m minikafka.spark.examples.parquet [--bootstrap HOST:PORT]
 
 A streaming query writes the files, each record once, with Spark's own file sink. A batch job writes
-them to a topic again: each partition in its order, and all records or none.
+their records to another topic: each partition in its order, and all records or none.
 """
 
 from pathlib import Path

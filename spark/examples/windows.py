@@ -24,7 +24,7 @@ CLICK = "page string, at timestamp"
 
 
 def count_clicks(records: DataFrame) -> DataFrame:
-    """Count each page's clicks in windows of five minutes; they may be ten minutes late."""
+    """Count each page's clicks in windows of five minutes; clicks may be ten minutes late."""
     window = F.window("at", "5 minutes")
     return (
         records.select(F.from_json(F.col("value").cast("string"), CLICK).alias("click"))

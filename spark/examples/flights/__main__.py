@@ -1,4 +1,4 @@
-"""Run the flights pipeline on its own cluster, kill a leader meanwhile, verify the result.
+"""Run the flights pipeline on its own cluster, kill a leader during the run, verify the result.
 
 The exit code is 0 only if every check passed.
 """
