@@ -205,7 +205,7 @@ class ProtocolError(MinikafkaError):
 
 
 class LocalProtocolError(ProtocolError):
-    """A mistake of our own, such as a message that the chosen version cannot express."""
+    """A mistake of this process, such as a message that the chosen version cannot express."""
 
 
 class RemoteProtocolError(ProtocolError):

@@ -31,7 +31,7 @@ _WHOLE_TO: Final = 1e-6
 
 
 class Match(IntEnum):
-    """How a description's condition compares the name of a part of an entity."""
+    """The ways in which DescribeClientQuotas compares the name of a part of an entity."""
 
     EXACT = 0
     DEFAULT = 1
@@ -60,7 +60,7 @@ _ARTICLE: Final = {"LONG": "a LONG", "INT": "an INT", "DOUBLE": "a DOUBLE"}
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
-    """Return the entity of these parts in its one form; addresses are in their shortest spelling.
+    """Return the entity of these parts: sorted, with addresses in their shortest spelling.
 
     Raise ApiError(INVALID_REQUEST) if there can be no such entity.
     """

@@ -134,7 +134,7 @@ async def fence_producers(
 async def describe_producers(
     asking: Asking, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
 ) -> dict[TopicPartition, list[ActiveProducer]]:
-    """List the producers of each partition, as its leader knows them, or broker `broker_id`.
+    """List the producers of each partition, as its leader or broker `broker_id` knows them.
 
     Raise AdminError with the partitions that are refused.
     """

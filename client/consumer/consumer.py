@@ -223,7 +223,7 @@ class Consumer(Generic[K, V]):
         return await self._polling.poll(timeout_ms, max_records)
 
     async def poll_raw(self, timeout_ms: int = 0) -> list[RawRecords]:
-        """Return what has arrived as whole record batches, neither decoded nor checked.
+        """Return the record batches that have arrived, whole, neither decoded nor checked.
 
         Waits up to `timeout_ms` for the first batch, and returns an empty list if none comes.
         Positions move behind the returned batches. Raises as `poll` does, but not BadRecord.
@@ -233,7 +233,7 @@ class Consumer(Generic[K, V]):
     async def poll_columns(
         self, timeout_ms: int = 0, max_records: int = COLUMNS_PER_POLL
     ) -> list[RecordColumns]:
-        """Return what has arrived by columns, one item for each batch.
+        """Return the records that have arrived as columns, one item for each batch.
 
         This is the fastest way to get decoded records. It works as `poll`, but keys and values are
         bytes, deserializers and interceptors are not called, and the last batch is returned whole,

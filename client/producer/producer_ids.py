@@ -82,7 +82,7 @@ class ProducerIds:
             await asyncio.sleep(self._backoff.after(failure_count, self._runtime.rng) / 1000)
 
     async def _ask(self) -> ProducerIdentity:
-        """Ask one broker for a producer id; raise ApiError if it has none."""
+        """Ask one broker for a producer id; raise ApiError if the broker gives none."""
         connection = await self._metadata.any_connection()
         request = InitProducerIdRequest(transaction_timeout_ms=NO_TIMEOUT_MS)
         answer: InitProducerIdResponse = await connection.request(request)

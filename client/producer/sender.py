@@ -35,10 +35,10 @@ log = logging.getLogger(__name__)
 
 WARM_EVERY_MS: Final = 1_000
 WARM_PARTITIONS: Final = 64
-"""The most busy partitions to whose replicas the client connects ahead of a failover."""
+"""The number of busy partitions, at most, to whose replicas the client connects in advance."""
 TRAILING_RETRY_MS: Final = 10
 TRAILING_RETRIES: Final = 10
-"""The most quick retries at a leader that does not know the newest leader epoch yet."""
+"""The number of quick retries, at most, at a broker that lags behind the newest leader epoch."""
 ANSWER_GRACE_MS: Final = 2_000
 """The most ms that the client waits for an answer beyond the time limit that the broker has."""
 
