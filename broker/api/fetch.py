@@ -20,9 +20,17 @@ from ..deadlines import Deadline
 from ..net.answer import Answer, Call, CallAnswer
 from ..partition.partition import Partition
 from ..partition.requests import CONSUMER, DEBUGGING_CONSUMER
+from .common import TOPIC_NAME_MAX
 from .fetch_reading import Asker, Reading
 from .fetch_response import refused, respond
-from .fetch_sessions import FetchContext, FetchPartition, FetchSessions, Key, SessionRequest
+from .fetch_sessions import (
+    FINAL_EPOCH,
+    FetchContext,
+    FetchPartition,
+    FetchSessions,
+    Key,
+    SessionRequest,
+)
 from .fetch_watch import FollowerWatch, watch_of
 
 TOPIC_IDS_FROM = 13
@@ -315,7 +323,10 @@ def _max_bytes(call: Call, asked: int, *, is_follower: bool) -> int:
 
 
 def _session_request(call: Call, request: FetchRequest, *, is_follower: bool) -> SessionRequest:
-    by_id = call.version >= TOPIC_IDS_FROM
+    by_id, epoch = call.version >= TOPIC_IDS_FROM, request.session_epoch
+    if not by_id and any(len(topic.topic) > TOPIC_NAME_MAX for topic in request.topics):
+        # No topic has such a name. A session would keep it, and it may have 32 KiB.
+        epoch = FINAL_EPOCH
     partitions: list[FetchPartition] = []
     for topic in request.topics:
         name_or_id = topic.topic_id if by_id else topic.topic
@@ -334,7 +345,7 @@ def _session_request(call: Call, request: FetchRequest, *, is_follower: bool) ->
             )
     return SessionRequest(
         session_id=request.session_id,
-        epoch=request.session_epoch,
+        epoch=epoch,
         is_privileged=is_follower,
         uses_topic_ids=by_id,
         partitions=tuple(partitions),

@@ -280,6 +280,19 @@ async def test_a_session_tells_only_news_over_the_wire(make_broker: MakeBroker) 
     assert wrong.responses == []
 
 
+async def test_a_name_that_no_topic_can_have_ends_a_session(make_broker: MakeBroker) -> None:
+    client = make_broker().connect()
+    first = client.ask(fetch(0, session_epoch=0, max_wait_ms=0), 12)
+    assert first.session_id > 0
+    long = fetch(0, session_id=first.session_id, session_epoch=1)
+    long.topics[0].topic = "x" * 250
+    told = client.ask(long, 12)
+    assert told.session_id == 0
+    assert only(told).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    gone = client.ask(fetch(session_id=first.session_id, session_epoch=1), 12)
+    assert gone.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
 async def test_a_parked_session_fetch_stays_quiet_and_its_session_goes_on(
     make_broker: MakeBroker,
 ) -> None:
