@@ -15,6 +15,7 @@ import asyncio_dgram
 from ..protocol.control.heartbeat import Datagram, decode_heartbeat
 from ..protocol.control.messages import Endpoint
 from ..protocol.errors import RemoteProtocolError
+from ..runtime.datagrams import opened
 from ..runtime.runtime import Runtime
 from ..runtime.waiting import end_tasks, happens_within
 from .leases import LeaseEffect, LeaseExpired, Leases, Probe, ProbeOutcome, Warning
@@ -54,7 +55,7 @@ class Liveness:
 
     async def listen(self, host: str, port: int) -> None:
         """Receive heartbeats at this address; raise OSError if it is not available."""
-        self._stream = await asyncio_dgram.bind((host, port))
+        self._stream = await opened(asyncio_dgram.bind((host, port)))
         self._receiving = self._runtime.spawn(self._receive(), "heartbeats")
 
     async def close(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import asyncio_dgram
 
 from ...protocol.control.heartbeat import Heartbeat, encode_heartbeat
+from ...runtime.datagrams import opened
 from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ...security.control_seal import datagram_tag
@@ -65,7 +66,7 @@ class Heartbeats:
         if self._heartbeat is None or self._address is None:
             return
         if self._stream is None:
-            self._stream = await asyncio_dgram.connect(self._address)
+            self._stream = await opened(asyncio_dgram.connect(self._address))
         self._sequence += 1
         heartbeat = replace(self._heartbeat, sequence=self._sequence)
         await self._stream.send(encode_heartbeat(heartbeat, self._tag_of))
