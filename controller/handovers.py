@@ -18,7 +18,7 @@ from .metadata.sweeps import released as elect_released
 
 
 class Handovers:
-    """Delays elections until the old leader's lease is over, so that two brokers never lead."""
+    """Delays elections until the old leader's lease is over: no partition has two leaders."""
 
     def __init__(self, controller: Controller, lease_ms: int) -> None:
         """`lease_ms` is how long a broker may lead without our answer; 0 turns leases off."""

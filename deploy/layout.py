@@ -94,7 +94,7 @@ class Layout:
         """Give every node an id and a port: `port` and its successors, or free ones if it is 0.
 
         With `metrics`, the ports of their metrics come after those, in the same order. Raise
-        ConfigError if there are not so many ports.
+        ConfigError if a port would be above 65535, or too few ports are free.
         """
         nodes = brokers + controllers
         count = 2 * nodes if metrics else nodes

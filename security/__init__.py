@@ -1,5 +1,5 @@
 """Security, as both ends of a connection share it: who a client is, and which node may speak.
 
 Owns principals, the authorizer, logins, TLS, and the seal of the control plane. Opens no socket,
-reads no metadata, and knows no request handler.
+and knows no request handler; metadata is handed in.
 """

@@ -45,7 +45,7 @@ def keys_of(principal: str, host: str) -> Keys:
 
 
 def host_key(host: str) -> str:
-    """Return an address as it is compared; IPv6 has several spellings, of which Java writes one."""
+    """Return an address in one spelling, to be compared: an IPv6 address has several."""
     if ":" in host:
         try:
             return str(ipaddress.ip_address(host))
@@ -76,8 +76,7 @@ class _OfType:
         self.literals: dict[str, Entries] = {}
         self.prefixes: dict[str, Entries] = {}
         self.lengths: list[int] = []
-        """The length of each prefix, in ascending order; one that many prefixes have is here once.
-        """
+        """The different lengths of the prefixes, in ascending order."""
 
     def covering(self, name: str) -> Iterator[Entries]:
         """Yield the entries of every pattern that covers the resource of this name."""
@@ -106,12 +105,12 @@ class _OfType:
 
 
 class AclIndex:
-    """The entries of a cluster. Two may differ in nothing but the spelling of an address."""
+    """The entries of a cluster, two of which may differ only in the spelling of an address."""
 
     def __init__(self) -> None:
         self._types: dict[int, _OfType] = {}
         self._more: dict[Acl, int] = {}
-        """The number of further entries for each that is there more than once."""
+        """The number of times that an entry was added again, by entry."""
 
     def add(self, acl: Acl) -> None:
         """Add an entry."""
@@ -134,7 +133,7 @@ class AclIndex:
             grants.allowed |= bit
 
     def remove(self, acl: Acl) -> None:
-        """Remove an entry that is there. A pattern covers names as long as any entry has it."""
+        """Remove an entry of the index. A pattern without entries covers no name any more."""
         same = replace(acl, host=host_key(acl.host))
         more = self._more.pop(same, 0)
         if more:

@@ -1,8 +1,8 @@
 """The audit log: what clients were denied, in Kafka's words and under the name of Kafka's logger.
 
-A denial that is repeated is counted, and told again with its count after ten seconds. Of the
-others so many are told in ten seconds, and the rest are counted. So a client that tries again and
-again, or a hundred thousand names in one request, fills no log and stops no loop.
+A repeated denial is counted, and logged again with its count after ten seconds. At most LINES_MAX
+denials are logged in ten seconds; all others are counted. So a client that tries again and again,
+or names a hundred thousand topics in one request, fills no log and stops no loop.
 """
 
 import logging
@@ -23,7 +23,7 @@ log = logging.getLogger("kafka.authorizer.logger")
 
 
 class Denial(NamedTuple):
-    """An operation on a resource that a request asked for in vain."""
+    """A denied operation on a resource, and the API of the request that needed it."""
 
     operation: Operation
     resource: Resource
@@ -40,7 +40,7 @@ class Audit:
         """The time at which each denial was logged, and how often it was repeated since."""
         self._counted_ms = now_ms() - SAY_AGAIN_MS
         self._line_count = self._left_out = 0
-        """The lines since then, and the denials that would have been more."""
+        """The lines logged since then, and the denials left out because they were too many."""
 
     def note(self, rights: Rights, denial: Denial) -> None:
         """Log a denial unless the same one, or too many, were logged in the last ten seconds."""

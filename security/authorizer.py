@@ -1,8 +1,8 @@
 """The authorizer: decides, by Kafka's rule for its StandardAuthorizer, who may do what.
 
 Pure. Super users may do everything. For others an entry that denies wins, then one that allows;
-a resource that no entry covers falls to allow.everyone.if.no.acl.found. A connection asks through
-its `Rights`, which remember decisions until an entry changes.
+for a resource that no entry covers, allow.everyone.if.no.acl.found decides. A connection asks
+through its `Rights`, which remember decisions until an entry changes.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ from .authorizer_config import AuthorizerConfig
 from .principal import Principal
 
 MOST_REMEMBERED: Final = 10_000
-"""Decisions that one connection remembers; it forgets them all when they are more."""
+"""The most decisions that one connection remembers; when it has so many, it forgets them all."""
 LONGEST_REMEMBERED: Final = 256
 """The most characters of a resource's name whose decision is remembered. A client may send names of
 32 KiB, and each connection would keep 10,000 of them."""
@@ -56,7 +56,7 @@ class Authorizer:
         return str(principal) in self._super_users
 
     def operations(self, keys: Keys, resource_type: int, name: str) -> int:
-        """Return as bits what a principal and host of these keys may do; super users have none."""
+        """Return what a principal and host of these keys may do, as bits; not for super users."""
         found = self._index.operations(keys, resource_type, name)
         return self._uncovered if found is None else found
 
@@ -120,7 +120,7 @@ class Rights:
     def denying(self, operation: Operation, resource_type: Resource, name: str) -> Acl | None:
         """Return an ACL that denies the operation.
 
-        Return None if none does: then it is denied because none allows it.
+        Return None if there is none; the operation may then be denied because no ACL allows it.
         """
         return self._authorizer.denying(self._keys, operation, resource_type, name)
 

@@ -32,7 +32,7 @@ def is_controller(name: str) -> bool:
 
 
 def why_no_greeting(name: str, greeting: Hello, super_users: tuple[str, ...]) -> str | None:
-    """Return why the holder of a certificate may not greet a controller so; None if it may."""
+    """Return why a certificate of this name does not permit this Hello; None if it does."""
     if greeting.role == ROLE_TOOL:
         if is_node(name) or str(user(name)) in super_users:
             return None
@@ -44,7 +44,7 @@ def why_no_greeting(name: str, greeting: Hello, super_users: tuple[str, ...]) ->
 
 
 def why_not_for(node_id: int, request: Any) -> str | None:
-    """Return why this node may not send the request, which names another; None if it may."""
+    """Return why this node may not send the request; None if it may, for itself."""
     sender = sender_of(request)
     if sender is None or sender == node_id:
         return None

@@ -1,7 +1,7 @@
 """The keys of the control plane in one process, and their file.
 
 The file is read anew for each handshake, so that keys are changed without a restart. A file that
-has become unreadable is reported, and the keys that it had go on to be used.
+has become unreadable is reported, and the keys that it had stay in use.
 """
 
 import logging
@@ -43,7 +43,7 @@ class ControlKeys:
         return Offering(self._fresh(), self._runtime.rng.randbytes(NONCE_BYTES))
 
     def accept(self, offer: SealOffer) -> tuple[SealAccepted, Seal] | None:
-        """Answer an offer, as the end that listens; None if nothing in it fits."""
+        """Answer an offer, as the end that listens; None if it names no key that is held here."""
         return accept(self._fresh(), offer, self._runtime.rng.randbytes(NONCE_BYTES))
 
     def _fresh(self) -> Keyring:

@@ -16,20 +16,20 @@ class Proofs:
     """The proofs that a node has."""
 
     keys: ControlKeys | None = None
-    """The cluster's keys; a peer that holds one of them is spoken to."""
+    """The cluster's keys; a peer that proves to hold one of them is accepted."""
     tls: ControlTls | None = None
-    """The node's certificate; a peer with TLS is spoken to if it shows one too."""
+    """The node's certificate; a peer with TLS is accepted if it shows one too."""
     shown: ControlProof | None = None
     """The proof that this node shows where it connects; None if it shows none."""
 
     @property
     def are_required(self) -> bool:
-        """True if nobody is spoken to who proves nothing."""
+        """True if a peer that proves nothing is refused."""
         return self.tls is not None or (self.keys is not None and self.keys.is_required)
 
 
 def open_proofs(runtime: Runtime, settings: ControlSettings, name: str | None = None) -> Proofs:
-    """Read what the settings name.
+    """Read the keys and certificates that the settings name.
 
     `name` is the one that a daemon's certificate must have; None for a tool. Raise ConfigError if a
     file cannot be used.

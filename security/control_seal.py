@@ -14,8 +14,8 @@ A connection is fresh, then sealed, and never goes back. No key travels, and no 
 again: the nonces are new in each session, each direction has a key of its own, and a tag covers the
 number of its frame. The tags give authenticity and integrity, and no secrecy.
 
-A datagram has a key of the session too, so that it is of this start of this broker. It counts only
-if its sequence number is above all that counted before.
+A datagram's tag has a key of the session too, which only this start of this broker has. A datagram
+counts only if its sequence number is above all that counted before.
 
 Sources: RFC 2104 (HMAC), RFC 5869 (HKDF with SHA-256), RFC 7693 (BLAKE2b with a key).
 """
@@ -106,7 +106,7 @@ class Offering:
         )
 
     def on_accepted(self, answer: SealAccepted) -> "Seal":
-        """Take in the acceptor's choice; raise RemoteProtocolError if it was not offered."""
+        """Return the seal that the acceptor chose; raise RemoteProtocolError for a bad choice."""
         key = next((key for key in self._keyring if key.id == answer.key_id), None)
         if key is None or not 1 <= answer.version <= VERSION:
             raise RemoteProtocolError("the peer chose a key or a version that was not offered")
@@ -225,7 +225,7 @@ class _Guard:
 
 
 def _seal_of(key: Key, offer: SealOffer, answer: SealAccepted, *, initiates: bool) -> Seal:
-    """Derive the keys of a session. Whoever changed a field of offer or answer gets other keys."""
+    """Derive the keys of a session: if a field was changed on its way, the ends' keys differ."""
     extracted = hmac.digest(offer.nonce + answer.nonce, key.secret, _HASH)
     told = b"".join(
         len(part).to_bytes(4, "big") + part

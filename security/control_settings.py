@@ -95,7 +95,7 @@ class ControlTlsConfig:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The settings that are set, under the keys of a listener that asks for certificates."""
+        """The TLS settings under the keys of a listener that requires certificates."""
         given = {"ssl.client.auth": "required"}
         # Another subject is another name, and then other nodes refuse it.
         given |= dict.fromkeys(("ssl.allow.dn.changes", "ssl.allow.san.changes"), "true")
@@ -144,7 +144,7 @@ class ControlSettings:
         return tuple(way for way, is_taken in ways if is_taken)
 
     def check(self, listeners: Iterable[Endpoint] = ()) -> None:
-        """Raise ConfigError if these contradict each other, or if the listeners ask for more."""
+        """Raise ConfigError if settings contradict each other or do not suffice for `listeners`."""
         if self.security == PSK and self.path is None:
             raise ConfigError(SECURITY, PSK, f"needs {FILE}: {HOW}")
         if self.security == MTLS and not self.has_tls:

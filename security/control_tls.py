@@ -1,6 +1,6 @@
 """TLS of the control plane: both ends show certificates, which prove what node each of them is.
 
-The files are looked at again as those of listeners are, so certificates change without a restart.
+Changed files are read again, as those of listeners are, so certificates change without a restart.
 """
 
 import ssl

@@ -1,4 +1,4 @@
-"""Listeners: their names, their security protocols, and the keys that say which there are.
+"""Listeners: their names, their security protocols, and the settings that name them.
 
 These are rules on texts and values; nothing is opened here.
 """
@@ -108,9 +108,9 @@ def inter_broker_name(
     """Return the name of the listener that brokers use among themselves.
 
     `name` and `protocol` are the values of the two keys that may choose it, of which one at most
-    may be set. A protocol chooses the listener of its own name, as in Kafka. If neither is set, it
-    is the first that is advertised. Raise ConfigError if both are set, or if the listener is not
-    advertised.
+    may be set. A protocol chooses the listener of its own name, as in Kafka. If neither is set, the
+    first advertised listener is chosen. Raise ConfigError if both are set, or if the chosen
+    listener is not advertised.
     """
     if name is not None and protocol is not None:
         why = f"cannot be set together with {INTER_BROKER_NAME}={name}"

@@ -1,4 +1,4 @@
-"""The rules that make a principal's name of a certificate's distinguished name.
+"""The rules that make a principal's name from a certificate's distinguished name.
 
 ssl.principal.mapping.rules has one or more rules, of which the first that matches decides
 (KIP-371). `DEFAULT` takes the whole name; `RULE:pattern/replacement/` takes the replacement, in

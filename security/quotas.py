@@ -1,6 +1,6 @@
 """Client quotas as they are enforced: which one holds for a client, and its bucket of tokens.
 
-Pure. A quota gives a rate. Its bucket fills at that rate, up to so many seconds' worth, and each
+Pure. A quota gives a rate. Its bucket fills at that rate, up to some seconds' worth, and each
 request takes out what it costs. It may take more than there is: the bucket is then in debt, and the
 client has to wait until time has paid the debt. So in the long run no client exceeds its rate by
 more than one full bucket and one request. Each step is O(1).
@@ -20,7 +20,7 @@ CLIENT_ID_MAX: Final = 256
 IDLE_MS: Final = 3_600_000
 """A bucket that was not used for this long is forgotten."""
 LOOKED_AT: Final = 8
-"""The number of buckets of which the one unused for longest makes room for a new one."""
+"""How many buckets are compared: the one of them unused for longest makes room for a new one."""
 THROTTLE_MAX_MS: Final = (1 << 31) - 1
 """The longest time that fits into a response."""
 
@@ -71,7 +71,7 @@ class Bucket:
         return self._rate * self.kind.full_s
 
     def take(self, count: float, now_ms: int) -> int:
-        """Take tokens, and return the milliseconds for which the client is to wait then."""
+        """Take tokens, and return the milliseconds for which the client must then wait."""
         self.tokens = max(self._tokens_at(now_ms) - count, -self._rate * self.kind.debt_max_s)
         self.last_ms = max(self.last_ms, now_ms)
         return self.wait_ms(now_ms)
@@ -87,7 +87,7 @@ class Bucket:
         return ceil(min(-tokens * 1000 / self._rate, self.kind.throttle_max_ms))
 
     def set_quota(self, quota: float, now_ms: int) -> None:
-        """Go on at another rate; tokens beyond the new size are lost, a debt stays."""
+        """Change the rate; tokens beyond the new size are lost, a debt stays."""
         self.take(0, now_ms)
         self._rate = quota * self.kind.scale
         self.tokens = min(self.tokens, self.size)
@@ -123,7 +123,7 @@ class Quotas:
         return len(self._buckets)
 
     def on_metadata(self, delta: Delta, image: MetadataImage) -> None:
-        """Apply what a run of metadata records has changed, which has led to `image`."""
+        """Apply the changes of quotas in `delta`; `image` is the metadata after them."""
         if not delta.touches_quotas:
             return
         keys = [kind.key for kind in self._kinds]

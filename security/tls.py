@@ -282,7 +282,7 @@ def openssl_suite(name: str) -> str:
 def _try(context: ssl.SSLContext, identity: Identity) -> ssl.SSLObject:
     """Shake hands with a client that trusts exactly this certificate, and return the client's end.
 
-    Raise SSLError, which says why a client would not go on, for example because the certificate has
+    Raise SSLError, which says why a client would refuse the certificate, for example because it has
     expired.
     """
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

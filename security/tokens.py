@@ -47,7 +47,7 @@ class TokenKey:
 
     @classmethod
     def of(cls, key: str | None) -> "TokenKey | None":
-        """Return None if there is no key, and therefore no token."""
+        """Make the key of this setting; None if it is unset, so that there are no tokens."""
         return None if key is None else cls(key)
 
     def find(self, tokens: Mapping[str, DelegationToken], secret: bytes) -> str | None:

@@ -13,7 +13,7 @@ from .options import Offsets, OptionError
 from .source_options import AtTime, Bound, SourceOptions
 
 Lost = Callable[[str], None]
-"""Called with a text about lost records: raises, or lets the query go on without them."""
+"""Called with a text about lost records: raises, or lets the query continue without them."""
 
 
 class Plan:

@@ -128,11 +128,11 @@ class BatchWriter(_Writing, DataSourceArrowWriter):
         return exactly_once.Job.of_batch(self.options, self._job_id, task)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make the job's rows visible, unless they are already."""
+        """Make the job's rows visible under exactly_once; at least once needs no commit."""
         self._commit(self.options.batch_id or 0, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Give up the job's rows, unless they are committed."""
+        """Abort the job's rows under exactly_once; at least once leaves them in the topic."""
         self._abort(messages)
 
 
@@ -143,9 +143,9 @@ class StreamWriter(_Writing, DataSourceStreamArrowWriter):
         return exactly_once.Job.of_stream(self.options, task)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Make the rows of a micro-batch visible, unless they are already."""
+        """Make a micro-batch's rows visible under exactly_once; else do nothing."""
         self._commit(batchId, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Give up the rows of a micro-batch, unless they are committed."""
+        """Abort a micro-batch's rows under exactly_once; else leave them in the topic."""
         self._abort(messages)

@@ -1,8 +1,8 @@
 """Authorizes what brokers forward, by this controller's own access control entries.
 
 A broker has checked each request before, by the same table, so that most refusals come early. It is
-checked again here, in the step that decides about it: a broker that lags behind or is broken does
-nothing for a client that the entries deny.
+checked again here, in the step that decides about it, so that a broker that lags behind or is
+faulty cannot do for a client what the entries deny.
 """
 
 from collections.abc import Callable, Sequence
@@ -95,7 +95,7 @@ class _Asker:
 
 
 def _check_own_name(request: Any) -> None:
-    """Raise ApiError unless the request is for internal topics, which coordinators need."""
+    """Raise ApiError unless the request creates internal topics only, for coordinators."""
     names: Sequence[str] = ()
     if isinstance(request, CreateTopicsRequest):
         names = [topic.name for topic in request.topics]

@@ -1,6 +1,6 @@
 """Access control entries: which are created and which are deleted (CreateAcls, DeleteAcls).
 
-Each entry and each filter of a request gets its own result. To create an entry that exists already
+Each entry and each filter of a request gets its own result. Creating an entry that exists already
 succeeds and writes nothing.
 """
 

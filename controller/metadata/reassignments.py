@@ -5,7 +5,7 @@
     removing   replicas from before that are not in the target
 
 `PartitionChange` completes a reassignment with the ISR change that brings in the last new replica.
-A new target replaces an earlier one, and the replicas that only the earlier one added go. So a
+A new target replaces an earlier one and drops the replicas that only the earlier one added. So a
 cancelled reassignment always leads back to `replicas` without `adding`.
 """
 

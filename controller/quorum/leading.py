@@ -214,7 +214,7 @@ class Leading:
         )
 
     def forgive(self, now_ms: int) -> None:
-        """Count each follower's silence from now, because this process was stalled, not they."""
+        """Count each follower's silence from now, because this process itself was stalled."""
         for progress in self.followers.values():
             progress.heard_ms = now_ms
 

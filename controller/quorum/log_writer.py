@@ -31,7 +31,7 @@ class WriterEvents:
     on_write_failed: Callable[[str], None]
     """Called after the records that were not stable are dropped; writing may be tried again."""
     on_failed: Callable[[str], None]
-    """Called if writing cannot go on at all."""
+    """Called with the reason if nothing can be written any more: this node must end."""
 
 
 class LogWriter:
@@ -50,7 +50,7 @@ class LogWriter:
 
     @property
     def end_offset(self) -> int:
-        """The end of the log with the staged records."""
+        """The end offset of the log, staged records included."""
         return self._staged_end if self._staged else self._log.end_offset
 
     def stage(self, records: Sequence[MetadataRecord], epoch: int) -> int:

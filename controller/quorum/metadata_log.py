@@ -103,7 +103,7 @@ class MetadataLog:
         return shorter
 
     def _of_another_epoch(self, found: Log) -> CutRefused:
-        """Make the error for a log whose epoch at the noted end is not the noted epoch.
+        """Make the error for a log whose epoch differs from that noted in `stable-end`.
 
         No checksum covers the epoch of a batch.
         """
@@ -193,7 +193,7 @@ class MetadataLog:
         self._log.append(batches)
 
     async def flush(self) -> None:
-        """Make all appended records stable. Nothing becomes stable if the log is cut during it."""
+        """Make all appended records stable; if the log is cut during the flush, make none so."""
         end_offset, cuts = self.end_offset, self._cuts
         await self._log.flush()
         if cuts == self._cuts:

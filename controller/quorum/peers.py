@@ -34,7 +34,7 @@ class Peering:
     endpoints: Mapping[int, Endpoint] = field(default_factory=dict)
     """The address of each controller, as far as it is known."""
     keys: ControlProof | None = None
-    """The proof of this node to the others; None if nothing is sealed."""
+    """The proof that this node shows to the others; None if it shows none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The voters, the disk each was last seen on, and how many of them make a majority.
+"""The voters, the disk that each is known by, and how many of them make a majority.
 
 The list of voters is in the configuration and does not change. Their directory ids are learnt at
 first contact and remembered for good. The same voter on another disk has lost its votes and

@@ -43,7 +43,7 @@ STEP_MS: Final = 5_000
 DESCRIBED_MAX: Final = 20_000
 """The most partitions whose leaders are asked about open transactions."""
 TROUBLED_MAX: Final = 2_000
-"""The most partitions that lack a leader or a replica in sync of which every replica is asked."""
+"""The most partitions without a leader, or not fully in sync, whose every replica is asked."""
 CONFIGS_AT_ONCE: Final = 500
 """Topics whose settings one request asks for."""
 OPEN_LONG_MS: Final = 5 * 60_000

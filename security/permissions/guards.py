@@ -50,7 +50,7 @@ class Asker(Protocol):
     def demand(
         self, api_key: int, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
     ) -> bool:
-        """True if the client may do this with the resource; what it may not do is logged."""
+        """True if the client may do this with the resource; a denial is logged."""
 
 
 class Need(NamedTuple):
@@ -61,7 +61,7 @@ class Need(NamedTuple):
 
     @property
     def error(self) -> ErrorCode:
-        """The error of whatever is refused without it."""
+        """The error of a request or an item that is refused without this right."""
         return DENIED[self.resource]
 
 
@@ -88,7 +88,7 @@ class Guard(Protocol):
 
     @property
     def needs(self) -> Sequence[Need]:
-        """The rights that the API asks for. Of several, each allows a part of its requests."""
+        """The rights that the API asks for; with several, the request decides which of them."""
 
     def check(self, asker: Asker, request: Any) -> Verdict:
         """Decide about a request: refuse it, narrow it, or allow all of it."""
@@ -104,7 +104,7 @@ def itself(asker: Asker, item: Any) -> str | None:
 
 
 def by_attribute(attribute: str) -> Name:
-    """Return a function that gives the attribute of that name."""
+    """Return a function that reads an item's name from this attribute."""
 
     def name(asker: Asker, item: Any) -> str | None:
         found: str | None = getattr(item, attribute)
@@ -247,7 +247,7 @@ class Shown:
     name: str
     """The field of a listed item with its resource's name."""
     inside: str = ""
-    """The list in each item of `results` that is meant, if it is not `results` itself."""
+    """The list in each item of `results` that is filtered; empty if `results` itself is."""
     on_cluster: Operation | None = None
 
     @property
@@ -278,12 +278,12 @@ class Shown:
 
 
 def demanded(asker: Asker, request: Any, need: Need, name: str = CLUSTER_NAME) -> bool:
-    """True if the client has the right; one that is missing is logged, so it must be needed."""
+    """True if the client has the right. A missing right is logged, so ask only if it is needed."""
     return asker.demand(shape_of(type(request)).api_key, *need, name)
 
 
 def rights_of(asker: Asker) -> Rights:
-    """Return the rights of the client; there is an authorizer."""
+    """Return the rights of the client; the caller knows that there is an authorizer."""
     rights = asker.rights
     assert rights is not None
     return rights

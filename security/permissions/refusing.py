@@ -16,14 +16,14 @@ _OTHER_NAMES: Final = {
     "partition_result": "partitions",
     "results_by_partition": "partitions",
 }
-"""Lists in responses, and the names of the lists in requests to which they belong."""
+"""By the name of a list in a response, the other name of the same list in the request."""
 _ZEROS: Final = {"string": "", "bytes": b"", "uuid": bytes(16), "bool": False}
 
 
 def refused(cls: type, asked: object, error: ErrorCode) -> Any:
     """Return an object of a response's class that refuses the requested item with this error.
 
-    The item is a nested object of the request or, if it has only a name or an index, that.
+    `asked` is the item: an object of the request, or a name or an index.
     """
     values: dict[str, object] = {}
     for field in shape_of(cls).fields:

@@ -37,7 +37,7 @@ class Proved(NamedTuple):
 
     name: str
     rest_ms: int
-    """Milliseconds until it expires, at least 1."""
+    """Milliseconds until the token expires, at least 1."""
 
 
 def signed_claims(token: str, keys: SigningKeys) -> Claims:
@@ -100,7 +100,7 @@ def check_of(
 
 
 def _opened(token: str) -> tuple[Mapping[str, Any], bytes, bytes]:
-    """Return header, payload and signature, of which nothing is proved."""
+    """Return header, payload and signature; the signature is not checked here."""
     from jwt import PyJWTError
     from jwt.api_jws import PyJWS
 
@@ -127,7 +127,7 @@ def _claims(payload: bytes) -> Claims:
 
 
 def _check_times(claims: Claims, skew_ms: int, now_ms: int) -> int:
-    """Return the milliseconds that are left. A token in its last grace has those of the grace."""
+    """Return the ms until the token expires; if it has expired, those left of the clock skew."""
     expires_ms, issued_ms = _time_ms(claims, "exp"), _time_ms(claims, "iat")
     if expires_ms is None or issued_ms is None:
         raise TokenError(f"{'exp' if expires_ms is None else 'iat'} is missing")

@@ -19,7 +19,7 @@ from .jaas import JaasLogin
 JWKS: Final = "sasl.oauthbearer.jwks.endpoint.url"
 HANDLER: Final = "sasl.server.callback.handler.class"
 VALIDATOR_OPTIONS: Final = "unsecuredValidator"
-"""The beginning of options of a JAAS text for which there are settings here."""
+"""The beginning of JAAS options that are refused, because there are settings for them."""
 TLS_OPTIONS: Final = "ssl."
 _PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer."
 UNSECURED: Final = f"{_PACKAGE}internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
@@ -116,7 +116,7 @@ class KeySource:
     backoff_ms: int
     backoff_max_ms: int
     trust: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """The settings of TLS for the server of the keys; without any the system's trust counts."""
+    """The TLS settings for the server of the keys; if empty, the system's trust counts."""
 
 
 @dataclass(frozen=True, slots=True)

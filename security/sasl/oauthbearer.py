@@ -1,7 +1,8 @@
 """OAUTHBEARER (RFC 7628, KIP-255): the client shows a token that it got from elsewhere.
 
-A token is a password while it lives, so this mechanism belongs behind TLS. A server that refuses
-one answers with JSON, which the client acknowledges with one byte; only then the login has failed.
+A token is as good as a password until it expires, so this mechanism belongs behind TLS. A server
+that refuses a token answers with JSON; the login has failed once the client has answered with one
+byte.
 """
 
 import re

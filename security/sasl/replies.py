@@ -4,7 +4,7 @@ from typing import NamedTuple, Protocol
 
 
 class Challenge(NamedTuple):
-    """The login goes on: the client gets this token and must answer it."""
+    """The login continues: the client gets this token and must answer it."""
 
     token: bytes
 

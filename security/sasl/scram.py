@@ -21,7 +21,7 @@ ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16_384
 """The most iterations of a credential, as in Kafka."""
 ITERATIONS_ASKED_MAX: Final = 100_000
-"""The most iterations that a client does for a server, which take it up to 0.1 s."""
+"""The most iterations that a client computes for a server; they take up to 0.1 s."""
 SALT_BYTES: Final = 16
 NONCE_BYTES: Final = 18
 _MESSAGE_MAX: Final = 4096
@@ -116,7 +116,7 @@ class TokenLogin(NamedTuple):
 
 
 TokenOf = Callable[[str], TokenLogin]
-"""Returns the delegation token with that id; if there is none, one of which no time is left."""
+"""Returns the delegation token with that id; if there is none, one that counts as expired."""
 
 
 class ScramServer:

@@ -51,8 +51,8 @@ class Answered(NamedTuple):
     answer: SaslHandshakeResponse | SaslAuthenticateResponse | bytes
     """A response, or the token that follows a SaslHandshake v0."""
     failed: str | None = None
-    """The reason for which the login has failed. The answer is then held back, and the connection
-    is closed behind it."""
+    """The reason why the login has failed; None if it has not. After a failure the answer is
+    delayed, and the connection is closed behind it."""
 
 
 class _State(Enum):

@@ -83,7 +83,7 @@ class SigningKeys:
         return cls(keys)
 
     def find(self, name: str | None, algorithm: str) -> SigningKey:
-        """Return the key that a token names. One that names none may mean the only one that fits.
+        """Return the key that a token names; for a token that names none, the only key that fits.
 
         Raise UnknownKey if there is none of that name, TokenError if no key fits.
         """

@@ -51,7 +51,7 @@ FORMS: Final[dict[str, tuple[Make, Make]]] = {
     "/do/{change}": (forms.show, forms.send),
     "/reset/{group:path}": (resets.show, resets.send),
 }
-"""The pages that change something: the function that shows the form, and the one it is sent to."""
+"""The pages that change something: by path, the functions that show the form and receive it."""
 STATIC: Final = ("minikafka.web.console", "static")
 MOST_STREAMS: Final = 64
 """The most streams of live pages at a time; a page that opens one more says so and tries again."""

@@ -72,12 +72,12 @@ async def cluster(admin: Admin) -> ClusterDescription:
 
 
 async def quorum(admin: Admin) -> MetadataQuorum | None:
-    """Describe the controllers; None if the cluster does not support this."""
+    """Describe the controllers; None if the cluster does not support this, or refuses it."""
     return await if_known(admin.describe_metadata_quorum())
 
 
 async def described(admin: Admin, names: Iterable[str]) -> dict[str, TopicDescription]:
-    """Describe topics; leave out a topic that was deleted meanwhile."""
+    """Describe topics; leave out those that do not exist any more."""
     wanted = list(names)
     try:
         return await admin.describe_topics(wanted)
@@ -320,7 +320,7 @@ async def transactions(admin: Admin) -> TransactionSight:
 async def described_transactions(
     admin: Admin, names: Iterable[str]
 ) -> dict[str, TransactionDescription]:
-    """Describe transactional ids; leave out an id that the coordinator has forgotten meanwhile."""
+    """Describe transactional ids; leave out those that the coordinator knows no longer."""
     wanted = list(names)
     if not wanted:
         return {}
@@ -332,7 +332,7 @@ async def described_transactions(
 
 
 async def if_known(answer: Awaitable[T]) -> T | None:
-    """Return the answer; None if the cluster does not support the request."""
+    """Return the answer; None if the cluster does not support the request, or refuses it."""
     try:
         return await answer
     except (ApiError, AdminError, UnsupportedVersion):

@@ -1,6 +1,6 @@
 """The console's connection to the cluster: one admin for all tabs, which share its answers.
 
-A request is sent only while a screen is drawn, and once for all tabs that are drawn meanwhile. If
+A request is sent only while a screen is drawn, and once for all tabs drawn at about that time. If
 the cluster cannot be reached, each screen says so in one sentence.
 """
 
@@ -36,11 +36,11 @@ ONE_RECORD: Final = {"delivery.timeout.ms": "10000", "max.block.ms": "5000", "li
 """The default settings of a producer; short timeouts, because a visitor waits for the page."""
 MOST_ANSWERS: Final = 256
 COST_FACTOR: Final = 10
-"""An answer is used for at least this many times the time that its request took."""
+"""An answer is used again for at least this many times as long as its request took."""
 LONGEST_MS: Final = 10_000
-"""The age in milliseconds from which COST_FACTOR no longer keeps an answer in use."""
+"""The most milliseconds for which COST_FACTOR keeps an answer in use."""
 FAILED_MS: Final = 1_000
-"""The most milliseconds for which an error is used again; the next request is then sent."""
+"""The most milliseconds for which an error is used again; after that a new request is sent."""
 STOPS: Final = "the console stops"
 CLOSE_S: Final = 10
 """The most seconds that `Link.close` waits for clients to close."""

@@ -28,7 +28,7 @@ async def show(desk: Desk, request: Request) -> Screen:
 
 
 async def send(desk: Desk, request: Request) -> Screen:
-    """Compute the reset that was previewed once more, and carry it out."""
+    """Compute the previewed reset again, and carry it out."""
     group_id: str = request.path_params["group"]
     given = await read_form(request)
     check_token(desk, given)

@@ -25,7 +25,7 @@ MOST_SCANNED: Final = 1_000_000
 """The most records that a scan reads before it stops and offers to continue."""
 MOST_MS: Final = 30_000
 MOST_TAILED: Final = 2_000
-"""The most new records that a scan which waits for new ones shows before it stops."""
+"""The most new records that a scan shows before it stops, if it waits for new ones."""
 TAIL_PER_TURN: Final = 50
 """The most new records that one update of the page shows; the rest is only counted."""
 TURN_RECORDS: Final = 2_000
@@ -125,7 +125,7 @@ async def _range(admin: Admin, question: Question) -> Range:
 async def _until(
     consumer: Consumer[bytes, bytes], question: Question, span: Range, now_ms: Callable[[], int]
 ) -> AsyncGenerator[Progress, None]:
-    """Scan up to the ends; a search for the newest records shows them when all are known."""
+    """Scan up to the end offsets; a search for the newest records shows them at the end."""
     match, limit = question.match, question.limit
     newest = Newest(limit, question.form) if question.begin == "newest" else None
     scanned = found = 0

@@ -177,7 +177,7 @@ async def quorum(desk: Desk, request: Request) -> Screen:
 
 
 async def elections(desk: Desk, request: Request) -> Screen:
-    """Show who took over from whom, as far as this console has seen it."""
+    """Show the changes of leaders and of the active controller that this console has seen."""
     await desk.sight()
     view = desk.elections.view()
     return Screen("elections.html", "Elections", view, refresh_ms=SIGHT_MS, here="/elections")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 MAGIC: Final = b"Obj\x01"
 MOST_OBJECTS: Final = 1_000
-"""Objects of a file that are read."""
+"""The most objects of a file that are read."""
 MOST_DEPTH: Final = 50
 PARTS: Final = ("fields", "items", "values", "type")
 """Keys under which one schema holds others."""

@@ -27,7 +27,7 @@ class Election:
     partitions: list[TopicPartition] = field(default_factory=list)
     """The first MOST_NAMED partitions; none if the controllers elected."""
     count: int = 0
-    """The number of all partitions."""
+    """The number of all these partitions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Clause:
     wanted: Any
 
     def __call__(self, record: Record) -> bool:
-        """True if the comparison holds. Of a field that the record lacks, only `!=` holds."""
+        """True if the comparison holds. If the record lacks the field, only `!=` holds."""
         found = self.read(record)
         if self.operator == "!=":
             return found is MISSING or not _is_equal(found, self.wanted)

@@ -34,7 +34,7 @@ class Page(Generic[T]):
 
 
 def page_of(every: Sequence[T], query: str, number: int, text: Callable[[T], str] = str) -> Page[T]:
-    """Return one page of the items whose text contains the query, in upper or lower case.
+    """Return one page of the items whose text contains the query; case does not matter.
 
     A number out of range gives the nearest page.
     """

@@ -19,7 +19,7 @@ WIDTH: Final = 1000
 LEAST_SPAN: Final = 20
 """The least number of offsets that the tail spans, so that a lag of one record looks small."""
 ROOM: Final = 1.25
-"""The tail spans so many times the distance between the lowest and the highest log end."""
+"""The span of the tail, in distances between the lowest and the highest log end."""
 
 Replicas = Mapping[int, ReplicaState | ApiError]
 
