@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 AUTHORITY: Final = "control-ca"
 AUTHORITY_DAYS: Final = 3650
 BACKDATED: Final = datetime.timedelta(minutes=5)
-"""How long before it is made a certificate becomes valid, because the clocks of hosts differ."""
+"""A certificate is valid from this long before it was made, because hosts' clocks differ."""
 _ID: Final = re.compile(r"\d{1,10}", re.ASCII)
 _CONTROLLER: Final = re.compile(r"(\d{1,10})=(\S+)", re.ASCII)
 _OPERATOR: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -43,7 +43,7 @@ def parse_controllers(text: str) -> dict[str, list[str]]:
 
 
 def parse_brokers(text: str) -> list[str]:
-    """Parse ID,... into names; raise ConfigError if it is malformed."""
+    """Parse ID,... into node names; raise ConfigError if the text is malformed."""
     names = []
     for part in _parts(text):
         if not _ID.fullmatch(part):

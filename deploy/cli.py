@@ -80,7 +80,7 @@ ELSEWHERE = {
     "doctor": "minikafka.deploy.doctor.command",
     "generate": "minikafka.deploy.generate.command",
 }
-"""The modules that are not in `minikafka.client.cli`."""
+"""By command, its module, if that is not in `minikafka.client.cli`."""
 
 
 class LazyGroup(click.Group):

@@ -32,7 +32,7 @@ LOG_PREFIX = re.compile(r"^[\d-]+ [\d:.]+ [A-Z]+ [\w.]+: ")
 
 
 class DaemonFailed(MinikafkaError):
-    """A daemon ended or could not be started; `exit_code` is the one to exit with."""
+    """A daemon ended or could not be started; `exit_code` is the exit code of the command."""
 
     def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(message)

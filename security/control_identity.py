@@ -44,7 +44,7 @@ def why_no_greeting(name: str, greeting: Hello, super_users: tuple[str, ...]) ->
 
 
 def why_not_for(node_id: int, request: Any) -> str | None:
-    """Return why this node may not send the request; None if it may, for itself."""
+    """Return why this node may not send the request: another is its sender. None if it may."""
     sender = sender_of(request)
     if sender is None or sender == node_id:
         return None

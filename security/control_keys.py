@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class ControlKeys:
-    """The keys that this process holds, and whether it speaks to nobody without one of them."""
+    """The keys that this process holds, and whether it refuses peers without one of them."""
 
     def __init__(self, runtime: Runtime, path: str, *, is_required: bool) -> None:
         """Read the file. Raise ConfigError if that is not possible."""

@@ -31,8 +31,8 @@ class Proofs:
 def open_proofs(runtime: Runtime, settings: ControlSettings, name: str | None = None) -> Proofs:
     """Read the keys and certificates that the settings name.
 
-    `name` is the one that a daemon's certificate must have; None for a tool. Raise ConfigError if a
-    file cannot be used.
+    `name` is the name that a daemon's certificate must have; None for a tool. Raise ConfigError if
+    a file cannot be used.
     """
     keys = ControlKeys.open(runtime, settings.security, settings.path)
     tls = ControlTls(runtime, settings.tls, name) if settings.has_tls else None

@@ -27,7 +27,7 @@ _LOOPBACK: Final = re.compile(r"127(\.\d{1,3}){3}|::1|localhost")
 
 
 def control_security() -> Any:
-    """Declare the field of a configuration table, of type `str | None`."""
+    """Declare control.security, as a field of type `str | None`."""
     return setting(
         SECURITY,
         None,
@@ -43,7 +43,7 @@ def control_security() -> Any:
 
 
 def control_psk_file() -> Any:
-    """Declare the field of a configuration table, of type `str | None`."""
+    """Declare control.psk.file, as a field of type `str | None`."""
     return setting(
         FILE,
         None,

@@ -33,7 +33,7 @@ class Origin(NamedTuple):
     host: str
     """The client's address."""
     listener: str
-    """The name of the listener that it is connected to."""
+    """The name of the listener that the client is connected to."""
     client_id: str = ""
     """The id that the client gives itself; empty if it has none."""
 

@@ -16,7 +16,7 @@ from ..protocol.quotas import CLIENT_ID, USER, QuotaEntity
 MOST_BUCKETS: Final = 10_000
 """Clients choose their ids, so the number of buckets is bounded."""
 CLIENT_ID_MAX: Final = 256
-"""The characters of a client id by which buckets are told apart. It may have 32 KiB."""
+"""The first characters of a client id, by which buckets are told apart; an id may have 32 KiB."""
 IDLE_MS: Final = 3_600_000
 """A bucket that was not used for this long is forgotten."""
 LOOKED_AT: Final = 8
@@ -45,8 +45,8 @@ PRODUCE: Final = Kind("producer_byte_rate", 10, 1)
 FETCH: Final = Kind("consumer_byte_rate", 10, 1)
 """Tokens are bytes of records fetched."""
 REQUEST: Final = Kind("request_percentage", 10, 1, 10_000, throttle_max_ms=1_000, debt_max_s=10)
-"""Tokens are microseconds of the event loop. Kafka throttles for a second at most here, and knows
-nothing any more of what was more than some ten seconds ago."""
+"""Tokens are microseconds of the event loop. As in Kafka, a throttle time is a second at most, and
+time used more than some ten seconds ago is forgotten."""
 MUTATION: Final = Kind("controller_mutation_rate", 11, 11)
 """Tokens are partitions created or deleted (KIP-599)."""
 
@@ -113,7 +113,7 @@ class Quotas:
         self._kinds = tuple(kinds)
         self._buckets: dict[Owner, Bucket] = {}
         self.entities: Mapping[QuotaEntity, Mapping[str, float]] | None = None
-        """The quotas of each entity; None if there are none, and nothing is to be done."""
+        """The quotas of each entity; None if there are none, so that requests skip all this."""
         self.throttled = {kind.key: 0 for kind in (PRODUCE, FETCH, REQUEST, MUTATION)}
         """By quota, how often a client had to wait."""
         self.epoch = 0

@@ -1,6 +1,6 @@
 """The addresses from which tokens and their keys come: HTTP servers and files, by Kafka's rule.
 
-An address in a setting is used only if the environment allows it too, letter by letter, because a
+An address in a setting is used only if an environment variable lists exactly that text, because a
 setting may be written by somebody who must not make this process read its files or reach into its
 network (CVE-2025-27817). Kafka has system properties of Java for that.
 """

@@ -25,7 +25,7 @@ CREDENTIALS_KEPT: Final = 1024
 
 
 def token_secret_key() -> Any:
-    """Declare the field of a configuration table, of type `str | None`."""
+    """Declare delegation.token.secret.key, as a field of type `str | None`."""
     return setting(
         SECRET_KEY,
         None,
@@ -42,7 +42,7 @@ class TokenKey:
     def __init__(self, key: str) -> None:
         self._key = key.encode()
         self.secret_of: Callable[[str], bytes] = lru_cache(SECRETS_KEPT)(self._secret_of)
-        """Returns the 64 secret bytes of the token of an id."""
+        """Returns the 64 secret bytes of the token with this id."""
         self._derived = lru_cache(CREDENTIALS_KEPT)(self._derive)
 
     @classmethod

@@ -8,7 +8,7 @@ from .source_options import Admission
 
 
 class Gathering:
-    """Delays micro-batches until there is enough to read, or the last one is long ago."""
+    """Delays a micro-batch until there is enough to read, or the last one began long ago."""
 
     def __init__(self, admission: Admission) -> None:
         self._least = admission.min_offsets or 0

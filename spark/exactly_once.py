@@ -112,7 +112,7 @@ class Prepared(WriterCommitMessage):
     """The task's transaction; None if the task had no rows."""
     records: int
     recorded: int = -1
-    """The newest batch that was committed before the task wrote anything."""
+    """The newest batch that was committed before the task wrote anything; -1 if none was."""
 
 
 def write(

@@ -1,7 +1,7 @@
 """Collects the facts that a diagnosis needs, with time limits, and changes nothing.
 
 The requests are independent: one that fails or times out is recorded as `Skipped`, and the others
-go on.
+continue.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from .scraping import METRICS_KEY, metrics_address, scrape
 from .steps import Steps, all_of
 
 STEP_MS: Final = 5_000
-"""The time limit of each question."""
+"""The time limit of each question, in ms."""
 DESCRIBED_MAX: Final = 20_000
 """The most partitions whose leaders are asked about open transactions."""
 TROUBLED_MAX: Final = 2_000
@@ -47,7 +47,7 @@ TROUBLED_MAX: Final = 2_000
 CONFIGS_AT_ONCE: Final = 500
 """Topics whose settings one request asks for."""
 OPEN_LONG_MS: Final = 5 * 60_000
-"""The age at which an open transaction is reported."""
+"""The age in ms at which an open transaction is reported."""
 MIN_ISR: Final = "min.insync.replicas"
 
 
@@ -235,7 +235,7 @@ class _Examination:
     async def _describe(
         self, partitions: dict[TopicPartition, Partition], brokers: dict[int, Broker]
     ) -> None:
-        """Add the states of all leaders, and of every replica if one of them is not in sync."""
+        """Add each leader's state, and that of every replica of a partition not fully in sync."""
         alive = {each: None for each, one in brokers.items() if one.is_reachable}
         questions: dict[TopicPartition, list[int]] = {}
         troubled = 0

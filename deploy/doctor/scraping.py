@@ -1,4 +1,4 @@
-"""Reads a broker's metrics over HTTP, for facts that no Kafka API has: its clock and flushes."""
+"""Reads a broker's metrics over HTTP, for facts that no Kafka API has: clock and flush times."""
 
 import asyncio
 import re

@@ -13,7 +13,7 @@ from .findings import Finding, Severity
 
 FREE_LOW: Final = 0.15
 FREE_LEAST: Final = 0.05
-"""The free shares of a volume below which it is reported as nearly full, and as full."""
+"""The free shares of a volume below which it is reported: as nearly full (LOW), as full (LEAST)."""
 FLUSH_SLOW_MS: Final = 500.0
 """The 99th percentile of flush times, in ms, from which a disk is reported as slow."""
 

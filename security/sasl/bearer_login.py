@@ -106,7 +106,7 @@ def rest_of(token: str, now_ms: int) -> int | None:
 
 
 def unsecured_token(claims: Mapping[str, str], now_ms: int) -> str:
-    """Return a token without a signature that says so much, good for an hour."""
+    """Return a token without a signature that has these claims, good for an hour."""
     times = {"iat": now_ms // 1000, "exp": (now_ms + UNSECURED_MS) // 1000}
     return f"{_segment({'alg': 'none'})}.{_segment({**claims, **times})}."
 

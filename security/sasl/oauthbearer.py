@@ -66,7 +66,7 @@ class OAuthBearerClient:
     def __init__(
         self, token: str, extensions: tuple[tuple[str, str], ...], on_refused: Callable[[], None]
     ) -> None:
-        """`on_refused` is called if the server refuses the token. Raise SaslError if it is none."""
+        """Raise SaslError if `token` is malformed. `on_refused` is called if it is refused."""
         if _TOKEN.fullmatch(token) is None:
             raise SaslError("the token is empty, or has characters that a token cannot have")
         pairs = (("auth", f"Bearer {token}"), *extensions)
