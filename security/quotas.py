@@ -23,6 +23,9 @@ LOOKED_AT: Final = 8
 """How many buckets are compared: the one of them unused for longest makes room for a new one."""
 THROTTLE_MAX_MS: Final = (1 << 31) - 1
 """The longest time that fits into a response."""
+RATE_MAX: Final = 2.0**63
+"""The most tokens per second of a bucket. A larger quota limits nobody, but a full bucket of it
+might be infinite."""
 
 
 class Kind(NamedTuple):
@@ -59,7 +62,7 @@ class Bucket:
     def __init__(self, kind: Kind, quota: float, now_ms: int) -> None:
         """`quota` is the quota's value; times are monotonic."""
         self.kind = kind
-        self._rate = quota * kind.scale
+        self._rate = _rate_of(quota, kind)
         self.last_ms = now_ms
         """The time at which the bucket was last used."""
         self.tokens = self._rate * kind.first_s
@@ -89,12 +92,16 @@ class Bucket:
     def set_quota(self, quota: float, now_ms: int) -> None:
         """Change the rate; tokens beyond the new size are lost, a debt stays."""
         self.take(0, now_ms)
-        self._rate = quota * self.kind.scale
+        self._rate = _rate_of(quota, self.kind)
         self.tokens = min(self.tokens, self.size)
 
     def _tokens_at(self, now_ms: int) -> float:
         passed_ms = max(now_ms - self.last_ms, 0)
         return min(self.tokens + self._rate * passed_ms / 1000, self.size)
+
+
+def _rate_of(quota: float, kind: Kind) -> float:
+    return min(quota * kind.scale, RATE_MAX)
 
 
 class Owner(NamedTuple):

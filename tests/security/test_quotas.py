@@ -75,6 +75,17 @@ def test_a_debt_is_paid_by_time_and_waits_are_never_too_short() -> None:
     assert bucket.wait_ms(wait_ms) == 0
 
 
+def test_a_quota_that_is_larger_than_any_need_is_no_limit() -> None:
+    """Who means to set none may set the largest number that there is."""
+    node = Node(REQUEST)
+    node.set(1.7e308, {USER: None}, REQUEST.key)
+    bucket = node.bucket("alice", "app")
+    assert bucket.take(10**9, 0) == 0
+    assert node.bucket("alice", "app", 10).take(10**9, 10) == 0
+    node.set(1, {USER: None}, REQUEST.key)
+    assert node.bucket("alice", "app", 20).take(10**9, 20) == 1_000
+
+
 def test_waits_of_request_time_are_a_second_at_most_and_those_of_bytes_fit_a_response() -> None:
     assert Bucket(REQUEST, 1, 0).take(10**9, 0) == 1_000
     assert Bucket(PRODUCE, 1e-300, 0).take(10**9, 0) == THROTTLE_MAX_MS
