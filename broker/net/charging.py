@@ -60,6 +60,7 @@ class Charging:
         """True if the event has started or answered a request. The event that ends a mute is not
         charged otherwise, because a small quota would then mute the client for ever."""
         self._is_exempt = False
+        """True if the latest request of the event costs no time."""
         self._until_ms = 0
         self._timer: Deadline | None = None
         self.is_muted = False
@@ -84,18 +85,18 @@ class Charging:
     def on_request(self, api_key: int, client_id: str | None, size: int) -> None:
         """Charge a request of `size` bytes, before it is handled."""
         connection = self._connection
-        self._has_worked = True
         if (
             self._epoch != connection.edge.quotas.epoch
             or self._client_id != client_id
             or self._principal is not connection.session.principal
         ):
             self._look_up(client_id)
-        if api_key == ApiKey.PRODUCE:
-            if self._produce is not None:
-                self._charge(self._produce, size)
-        elif api_key in OF_BROKERS and self._may_act_for_cluster():
-            self._is_exempt = True
+        is_exempt = api_key in OF_BROKERS and self._may_act_for_cluster()
+        if self._has_worked and is_exempt is not self._is_exempt:
+            self._charge_time()
+        self._has_worked, self._is_exempt = True, is_exempt
+        if api_key == ApiKey.PRODUCE and self._produce is not None:
+            self._charge(self._produce, size)
 
     def is_in_debt(self) -> bool:
         """True if the client is over its fetch quota; the connection is then muted."""

@@ -295,6 +295,16 @@ async def test_markers_of_brokers_cost_no_time_of_a_client(stage: Stage) -> None
     assert is_mute(peer)
 
 
+async def test_what_came_with_a_marker_costs_its_time(stage: Stage) -> None:
+    """Else a request that costs nothing would make free what a client sends beside it."""
+    stage.set(REQUEST.key, 1, {"user": None})
+    client = stage.broker.connect()
+    stage.step_us = 50_000
+    marker = client.frame(WriteTxnMarkersRequest(markers=[]), 1)
+    client.feed(marker + client.frame(MetadataRequest(), 7))
+    assert is_mute(client)
+
+
 async def test_request_time_over_its_quota_mutes_and_is_told(stage: Stage) -> None:
     stage.set(REQUEST.key, 1, MINE)
     client = stage.broker.connect()
