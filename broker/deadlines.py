@@ -13,6 +13,8 @@ from collections.abc import Callable
 from ..runtime.runtime import Runtime
 
 NOTCH_MS = 10
+EMPTY_MAX = 1_000
+"""The most empty notches that are kept, unless there are more of the others."""
 
 
 class Deadline:
@@ -43,6 +45,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_notch = 0
         self._count = 0
+        self._cancelled = 0
 
     def at(self, deadline_ms: int, expire: Callable[[], None]) -> Deadline:
         """Call `expire` soon after `deadline_ms` on the monotonic clock, unless cancelled."""
@@ -61,10 +64,14 @@ class Deadlines:
         return self.at(self._runtime.monotonic_ms() + delay_ms, expire)
 
     def forget(self, deadline: Deadline) -> None:
-        """Drop a cancelled deadline; its notch stays, even if empty, until the notch's time."""
+        """Drop a cancelled deadline; its notch may stay for a while, even if it is empty."""
         bucket = self._notches.get(deadline.notch)
         if bucket is not None:
             bucket.pop(deadline.number, None)
+            # Each cancelled deadline leaves one empty notch at most.
+            self._cancelled += 1
+            if self._cancelled > EMPTY_MAX and 2 * self._cancelled > len(self._order):
+                self._drop_empty()
 
     def close(self) -> None:
         """Forget every deadline without firing it."""
@@ -106,6 +113,13 @@ class Deadlines:
                 self._bucket(deadline.notch)[deadline.number] = deadline
             if self._order:
                 self._arm()
+
+    def _drop_empty(self) -> None:
+        """Drop the notches that have nothing in them, whose time may be far off."""
+        self._cancelled = 0
+        self._notches = {notch: bucket for notch, bucket in self._notches.items() if bucket}
+        self._order = list(self._notches)
+        heapq.heapify(self._order)
 
     def _bucket(self, notch: int) -> dict[int, Deadline]:
         bucket = self._notches.get(notch)

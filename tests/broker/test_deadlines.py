@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from minikafka.broker.deadlines import NOTCH_MS, Deadlines
+from minikafka.broker.deadlines import EMPTY_MAX, NOTCH_MS, Deadlines
 from minikafka.runtime.runtime import SystemRuntime
 
 
@@ -54,6 +54,17 @@ async def test_a_cancelled_deadline_never_fires(wheel: Wheel) -> None:
     third.cancel()
     assert wheel.turn_to(30) == []
     first.cancel()
+
+
+async def test_cancelled_deadlines_leave_nothing_however_far_they_were(wheel: Wheel) -> None:
+    """Clients choose such times, and their connections may end at once."""
+    wheel.arm(15_000 * NOTCH_MS, "kept")
+    for notch in range(10_000, 20_000):
+        wheel.at(notch * NOTCH_MS, lambda: wheel.fired.append("cancelled")).cancel()
+        assert len(wheel._notches) == len(wheel._order) <= 2 * EMPTY_MAX
+    wheel.arm(12_000 * NOTCH_MS, "earlier")
+    assert wheel.turn_to(20_000 * NOTCH_MS) == ["earlier", "kept"]
+    assert not wheel._order
 
 
 async def test_one_armed_for_the_past_waits_for_the_next_turn(wheel: Wheel) -> None:
