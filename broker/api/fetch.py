@@ -18,6 +18,7 @@ from ...protocol.messages.fetch import FetchRequest, FetchResponse, ReplicaState
 from ...protocol.types import Buffer
 from ..deadlines import Deadline
 from ..net.answer import Answer, Call, CallAnswer
+from ..net.charging import Charging
 from ..partition.partition import Partition
 from ..partition.requests import CONSUMER, DEBUGGING_CONSUMER
 from .common import TOPIC_NAME_MAX
@@ -78,7 +79,9 @@ class Fetch:
             return call.frame_counted(respond(call, context, reading, asker.isolation))
         is_due = reading.is_enough and not (reading.has_failed and reading.is_storage_failure)
         if (is_due or request.max_wait_ms <= 0) and not reading.is_cold:
-            return _answered(call, context, reading, asker.isolation)
+            if charging is not None:
+                _charge(charging, reading)
+            return call.frame_counted(respond(call, context, reading, asker.isolation))
         return ParkedFetch(call, context, reading, asker, watch).park(request.max_wait_ms)
 
 
@@ -183,8 +186,12 @@ class ParkedFetch(CallAnswer):
         if not self.is_follower and not edge.lease.is_held(edge.runtime.monotonic_ms()):
             # Without the lease another broker may lead by now, so check every partition again.
             reading.read_again(list(range(len(reading.partitions))))
-        self.call.connection.outbox.hold(0)
-        return _answered(self.call, self._context, reading, self._asker.isolation)
+        connection = self.call.connection
+        connection.outbox.hold(0)
+        if connection.charging is not None:
+            _charge(connection.charging, reading)
+        response = respond(self.call, self._context, reading, self._asker.isolation)
+        return self.call.frame_counted(response)
 
     def cancel(self) -> None:
         """Give up the fetch, because the client is gone."""
@@ -222,14 +229,12 @@ class ParkedFetch(CallAnswer):
         self.call.connection.wake()
 
 
-def _answered(call: Call, context: FetchContext, reading: Reading, isolation: int) -> list[Buffer]:
-    """Return the response; without records if its client is over its quota."""
-    charging = call.connection.charging
-    if charging is not None and not reading.is_for_follower:
-        size = sum(len(answer.records) for answer in reading.answers)
-        if not charging.admits(size):
-            reading.drop_records()
-    return call.frame_counted(respond(call, context, reading, isolation))
+def _charge(charging: Charging, reading: Reading) -> None:
+    """Charge the records of a consumer to its quota; drop them if the client is over it."""
+    if reading.is_for_follower:
+        return
+    if not charging.admits(sum(len(answer.records) for answer in reading.answers)):
+        reading.drop_records()
 
 
 def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
@@ -240,8 +245,10 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
     else:
         state = ReplicaState(replica_id=request.replica_id)
     replica_id, epoch = state.replica_id, state.replica_epoch
-    rights = call.rights
-    is_denied = _is_denied(call, replica_id)
+    rights = None if edge.authorizer is None else call.rights
+    is_denied = replica_id != CONSUMER and not call.demand(
+        ApiKey.FETCH, Operation.CLUSTER_ACTION, Resource.CLUSTER
+    )
     if is_denied:
         replica_id = CONSUMER  # Nothing of what a follower's fetch changes may happen.
     if replica_id > CONSUMER:
@@ -265,13 +272,6 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
         rights=None if replica_id > CONSUMER else rights,
         is_denied=is_denied,
     )
-
-
-def _is_denied(call: Call, replica_id: int) -> bool:
-    """True if the request has a replica id, which needs CLUSTER_ACTION, and the client lacks it."""
-    if replica_id == CONSUMER:
-        return False
-    return not call.demand(ApiKey.FETCH, Operation.CLUSTER_ACTION, Resource.CLUSTER)
 
 
 def _racks(

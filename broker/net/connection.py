@@ -244,7 +244,10 @@ class Connection(asyncio.BufferedProtocol):
             self._guarded(self._run)
 
     def _run(self) -> None:
-        """Send ready answers and start queued requests, until neither is possible any more."""
+        """Send ready answers and start queued requests, until neither is possible any more.
+
+        Then pause or resume reading, so that requests stay within caps and quotas.
+        """
         while True:
             self._settle()
             self.outbox.flush()
@@ -252,7 +255,12 @@ class Connection(asyncio.BufferedProtocol):
                 break
         if self.stopwatch is not None and self.stopwatch.end(self.started, len(self._pending)):
             self.stopwatch = None
-        self._pace()
+        if self._is_closing or self._transport.is_closing():
+            self._is_closing = True  # A transport may close before it calls `connection_lost`.
+            return
+        is_muted = self.charging is not None and self.charging.end()
+        is_held = is_muted or self.outbox.is_paused
+        self.inbox.pace(self._transport, len(self._pending), is_held=is_held)
 
     def _may_start(self, frame: Buffer) -> bool:
         if self.outbox.is_paused or (self.charging is not None and self.charging.is_muted):
@@ -334,15 +342,6 @@ class Connection(asyncio.BufferedProtocol):
             pending.popleft()
             if parts:
                 self.outbox.add(parts)
-
-    def _pace(self) -> None:
-        """End an event: pause or resume reading, so that requests stay within caps and quotas."""
-        if self._is_closing or self._transport.is_closing():
-            self._is_closing = True  # A transport may close before it calls `connection_lost`.
-            return
-        is_muted = self.charging is not None and self.charging.end()
-        is_held = is_muted or self.outbox.is_paused
-        self.inbox.pace(self._transport, len(self._pending), is_held=is_held)
 
 
 def _decode(cls: type, version: int, frame: memoryview, position: int) -> Any:
