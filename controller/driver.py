@@ -49,7 +49,7 @@ PENDING_ANSWERS_MAX: Final = 10_000
 LOAD_BYTES: Final = 1 << 20
 READ_AGAIN_MS: Final = 10
 STOP_WITHIN_MS: Final = 2_000
-"""Milliseconds that a stop waits for pending records, which may never be committed."""
+"""The most milliseconds for which a stop waits for pending records to be committed."""
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Events:
     on_active: Callable[[], None]
     """Called each time this controller has become active."""
     on_inactive: Callable[[], None]
-    """Called each time this controller is no longer active."""
+    """Called each time this controller stops being active, except when its log has failed."""
     on_cluster_id: Callable[[str], None]
     """Called once with the cluster's id, when the metadata names it."""
     on_replayed: Callable[[Sequence[MetadataRecord], Delta], None]

@@ -294,13 +294,13 @@ def _try(context: ssl.SSLContext, identity: Identity) -> ssl.SSLObject:
     near = client.wrap_bio(to_client, to_server)
     far = context.wrap_bio(to_server, to_client, server_side=True)
     for _ in range(_TURNS):
-        ends = [end for end in (near, far) if not _goes_on(end)]
+        ends = [end for end in (near, far) if not _is_complete(end)]
         if not ends:
             break
     return near
 
 
-def _goes_on(end: ssl.SSLObject) -> bool:
+def _is_complete(end: ssl.SSLObject) -> bool:
     """Take a step of a handshake, and return True if it is complete."""
     try:
         end.do_handshake()

@@ -65,7 +65,7 @@ def _number(text: str) -> int:
 
 
 class OtherVersion(Exception):
-    """Raised if the file is of a version that this release does not know."""
+    """Raised if meta.properties is of a version that this release does not know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ class Files:
         return file
 
     def closed(self, owner: Evictable) -> None:
-        """Forget the open file of `owner`, which has closed it."""
+        """Forget the open file of `owner`, which closes it itself."""
         self._open.pop(owner, None)
 
     def _open_file(self, path: str, *, create: bool = False, write: bool = False) -> File:

@@ -57,8 +57,9 @@ class AutoCreation:
     def create(self, names: list[str], origin: Origin | None = None) -> None:
         """Have the controller create these topics, except names refused in the last RETRY_MS.
 
-        The request is made in the name of the client `origin`. If it is None, the broker asks in
-        its own name, for internal topics.
+        While PENDING_MAX names are remembered, only internal topics are added. The request is made
+        in the name of the client `origin`. If it is None, the broker asks in its own name, for
+        internal topics.
         """
         now_ms = self._runtime.monotonic_ms()
         if len(self._refused_ms) >= PENDING_MAX // 2:

@@ -167,7 +167,10 @@ class PartitionChange:
         return Placement(placement.target), staying
 
     def _eligible(self, placement: Placement, isr: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the replicas that can lead without loss while the ISR is too small to commit."""
+        """Return the replicas outside the ISR that can lead without loss (the ELR of KIP-966).
+
+        Empty if the ISR is large enough to commit.
+        """
         if not self.rules.has_eligible_leaders or len(isr) >= self._min_isr(placement):
             return ()
         old = self.state

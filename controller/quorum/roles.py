@@ -1,15 +1,20 @@
 """The roles of a voter that neither leads nor follows, and how ballots are counted. Pure.
 
-                  nobody heard of in time                 majority would
-Unattached ------------------------------> Prospective -------------------> Candidate
-    ^  ^                                    |    ^  majority would not         |  |
-    |  '------------------------------------'    '---- after a pause ----------'  | majority
-    |  newer epoch: from every role                    (split vote)               v
-    |                                                                          Leader
-Resigned <---------- no majority follows, a write failed, the process stops -----'
-
-Follower: from every role, when the leader of this epoch or a newer one is heard of; to
-          Prospective when it falls silent or its process is gone.
+role          event                                            next role
+Unattached    its time is over                                 Prospective: asks for pre-votes
+Prospective   a majority would vote for it                     Candidate, in a new epoch
+              a majority would not, or its time is over        Prospective again, after a pause
+Candidate     a majority votes for it                          Leader
+              a majority does not, or its time is over         Prospective, after a pause
+Leader        no majority fetches, a write failed,
+              or the process stops                             Resigned
+Resigned      its pause is over                                Prospective
+Follower      the leader is silent                             Prospective
+              the leader's process is gone, or leads no more   Unattached, until its turn
+Unattached,   the resigning leader names it first              Candidate, in a new epoch
+Follower
+every role    it hears of a newer epoch                        Unattached
+              it hears of the leader of its epoch              Follower
 """
 
 from dataclasses import dataclass, field
