@@ -391,3 +391,13 @@ def _last_of_each(
         pending = Attempt(str(address), "open", late)
         last.setdefault(str(address), pending)
     return list(last.values())
+
+
+def suspect(metadata: Metadata, node_id: int, lane: str) -> None:
+    """Refresh the metadata soon, because a broker leaves something unanswered for long.
+
+    Do nothing if it throttles the connection of that lane, as it answers later then.
+    """
+    broker = metadata.view.brokers.get(node_id)
+    if broker is None or not metadata.pool.is_throttled(broker.address, lane):
+        metadata.refresh_soon(avoid=node_id)

@@ -19,7 +19,7 @@ from ...runtime.runtime import Runtime
 from ..cluster import Broker, Changes, ClusterView
 from ..config import ConsumerConfig
 from ..errors import ClientError, CorruptRecord
-from ..metadata import Metadata
+from ..metadata import Metadata, suspect
 from ..net.backoff import Backoff
 from ..net.connection import KafkaConnection
 from ..net.pool import FETCH
@@ -395,12 +395,12 @@ def _chunk_of(state: PartitionState, data: PartitionData, *, committed: bool) ->
 async def _impatiently(
     metadata: Metadata, future: "asyncio.Future[Any]", node_id: int, patience_ms: int
 ) -> Any:
-    """Wait for the answer; each time `patience_ms` passes, refresh metadata from other brokers."""
+    """Wait for the answer; each time `patience_ms` passes, suspect the broker."""
     try:
         while not future.done():
             await asyncio.wait([future], timeout=patience_ms / 1000)
             if not future.done():
-                metadata.refresh_soon(avoid=node_id)
+                suspect(metadata, node_id, FETCH)
                 patience_ms = min(patience_ms, AGAIN_MS)
         return future.result()
     finally:

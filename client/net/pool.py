@@ -42,10 +42,19 @@ class Pool:
 
     def ready(self, address: Address, lane: str) -> KafkaConnection | None:
         """Return the open connection; None if there is none now, or if it is throttled."""
+        connection = self._open_one(address, lane)
+        return None if connection is None or self._throttle_ms(connection) else connection
+
+    def is_throttled(self, address: Address, lane: str) -> bool:
+        """True if a connection is open, but the broker does not read it for a while (KIP-219)."""
+        connection = self._open_one(address, lane)
+        return connection is not None and self._throttle_ms(connection) > 0
+
+    def _open_one(self, address: Address, lane: str) -> KafkaConnection | None:
         slot = self._slots.get((address, lane))
         if slot is None or slot.connection is None or not slot.connection.is_open:
             return None
-        return None if self._throttle_ms(slot.connection) else slot.connection
+        return slot.connection
 
     def _throttle_ms(self, connection: KafkaConnection) -> int:
         """Return the ms for which the broker will read nothing from the connection (KIP-219)."""

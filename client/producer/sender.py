@@ -20,7 +20,7 @@ from ...runtime.runtime import Runtime
 from ..cluster import Broker, Changes, ClusterView
 from ..config import ProducerConfig
 from ..errors import ClientError, UnknownTopic
-from ..metadata import NOT_YET, Metadata
+from ..metadata import NOT_YET, Metadata, suspect
 from ..net.backoff import Backoff
 from ..net.connection import KafkaConnection
 from ..net.pool import PRODUCE
@@ -322,7 +322,7 @@ class Sender:
         self.wake()
 
     def _ask_about_slow_brokers(self, now_ms: int) -> int | None:
-        """Refresh metadata if a broker leaves a request or a connect unanswered for long.
+        """Suspect each broker that leaves a request or a connect unanswered for long.
 
         Return the monotonic ms at which to check again, or None if nothing is unanswered.
         """
@@ -330,11 +330,11 @@ class Sender:
         for flight in self._flights:
             if now_ms - flight.asked_ms >= patience_ms:
                 flight.asked_ms = now_ms
-                self._metadata.refresh_soon(avoid=flight.node_id)
+                suspect(self._metadata, flight.node_id, PRODUCE)
         for node_id, asked_ms in self._connecting.items():
             if now_ms - asked_ms >= patience_ms:
                 self._connecting[node_id] = now_ms
-                self._metadata.refresh_soon(avoid=node_id)
+                suspect(self._metadata, node_id, PRODUCE)
         asked = [*(flight.asked_ms for flight in self._flights), *self._connecting.values()]
         return min(asked) + patience_ms if asked else None
 

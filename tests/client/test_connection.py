@@ -17,7 +17,7 @@ from minikafka.client.errors import (
 from minikafka.client.net.address import Address
 from minikafka.client.net.backoff import Backoff
 from minikafka.client.net.connection import ConnectionOptions, KafkaConnection, body_position
-from minikafka.client.net.pool import CONTROL, Pool
+from minikafka.client.net.pool import CONTROL, PRODUCE, Pool
 from minikafka.client.net.watched import WatchedConnection
 from minikafka.protocol import codec
 from minikafka.protocol.api import ApiKey
@@ -450,3 +450,41 @@ async def test_a_throttle_ends_with_its_connection() -> None:
         async with asyncio.timeout(20):
             assert await waiting is not connection
         await pool.close()
+
+
+async def test_a_broker_that_throttles_is_not_suspected_of_being_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else each client over its quota would ask for metadata twice a second."""
+    async with FakeCluster() as cluster, Producer(cluster.bootstrap) as producer:
+        cluster.create("t")
+        await producer.send("t", b"v")
+        sender = producer._engine._sender
+        assert sender is not None
+        metadata = sender._metadata
+        connection = metadata.pool.ready(metadata.view.brokers[1].address, PRODUCE)
+        assert connection is not None
+        connection.throttle.until_ms = RUNTIME.monotonic_ms() + 3_600_000
+        avoided: list[int | None] = []
+        monkeypatch.setattr(metadata, "refresh_soon", lambda *, avoid=None: avoided.append(avoid))
+        start, waits = metadata.pool.start, asyncio.Event()
+
+        def noted(address: Address, lane: str) -> Any:
+            waits.set()
+            return start(address, lane)
+
+        monkeypatch.setattr(metadata.pool, "start", noted)
+        sent = asyncio.ensure_future(producer.send("t", b"w"))
+        async with asyncio.timeout(20):
+            await waits.wait()
+        later_ms = RUNTIME.monotonic_ms() + 60_000
+        try:
+            assert sender._ask_about_slow_brokers(later_ms) is not None
+            assert avoided == []
+            connection.throttle.until_ms = 0
+            sender._ask_about_slow_brokers(later_ms + 60_000)
+            assert avoided == [1]
+        finally:
+            connection.abort()
+        async with asyncio.timeout(20):
+            await sent
