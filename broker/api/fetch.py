@@ -240,18 +240,17 @@ def _charge(charging: Charging, reading: Reading) -> None:
 def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
     """Return the consumer or follower that fetches, or an error if it may not fetch as a broker."""
     edge = call.edge
-    if call.version >= REPLICA_STATE_FROM:
-        state = request.replica_state or OF_A_CONSUMER
-    else:
+    state = request.replica_state or OF_A_CONSUMER
+    if call.version < REPLICA_STATE_FROM and request.replica_id != CONSUMER:
         state = ReplicaState(replica_id=request.replica_id)
     replica_id, epoch = state.replica_id, state.replica_epoch
-    rights = None if edge.authorizer is None else call.rights
     is_denied = replica_id != CONSUMER and not call.demand(
         ApiKey.FETCH, Operation.CLUSTER_ACTION, Resource.CLUSTER
     )
     if is_denied:
         replica_id = CONSUMER  # Nothing of what a follower's fetch changes may happen.
-    if replica_id > CONSUMER:
+    is_follower = replica_id > CONSUMER
+    if is_follower:
         error = _refuse_replica(call, request.cluster_id, state)
         if error:
             text = "broker %d, epoch %d: a fetch from %s is refused: " + error.name
@@ -259,27 +258,26 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
             edge.refusals.seldom(now_ms, text, replica_id, epoch, peer)
             return error
         call.connection.is_replica = replica_id in edge.image.brokers
-    max_bytes = _max_bytes(call, request.max_bytes, is_follower=replica_id > CONSUMER)
+    max_bytes = _max_bytes(call, request.max_bytes, is_follower=is_follower)
     return Asker(
         replica_id=max(replica_id, DEBUGGING_CONSUMER),
+        is_follower=is_follower,
         broker_epoch=epoch,
         isolation=request.isolation_level,
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,
-        leader_only=replica_id > CONSUMER or call.version < FOLLOWER_READS_FROM,
-        rack_of=_racks(call, request, replica_id),
+        leader_only=is_follower or call.version < FOLLOWER_READS_FROM,
+        rack_of=None if is_follower or not request.rack_id else _racks(call),
         rack=request.rack_id,
-        rights=None if replica_id > CONSUMER else rights,
+        rights=None if is_follower or edge.authorizer is None else call.rights,
         is_denied=is_denied,
     )
 
 
-def _racks(
-    call: Call, request: FetchRequest, replica_id: int
-) -> Callable[[int], str | None] | None:
-    """Return a function from broker id to rack; None if the consumer must read from this broker."""
+def _racks(call: Call) -> Callable[[int], str | None] | None:
+    """Return a function from broker id to rack; None if consumers read from leaders only."""
     edge, listener = call.edge, call.connection.listener.name
-    if replica_id > CONSUMER or not request.rack_id or not edge.replica_selector.is_rack_aware:
+    if not edge.replica_selector.is_rack_aware:
         return None
 
     def rack_of(broker_id: int) -> str | None:
@@ -324,8 +322,7 @@ def _max_bytes(call: Call, asked: int, *, is_follower: bool) -> int:
 
 def _session_request(call: Call, request: FetchRequest, *, is_follower: bool) -> SessionRequest:
     by_id, epoch = call.version >= TOPIC_IDS_FROM, request.session_epoch
-    if not by_id and any(len(topic.topic) > TOPIC_NAME_MAX for topic in request.topics):
-        # No topic has such a name. A session would keep it, and it may have 32 KiB.
+    if epoch != FINAL_EPOCH and not by_id and _has_long_name(request):
         epoch = FINAL_EPOCH
     partitions: list[FetchPartition] = []
     for topic in request.topics:
@@ -351,6 +348,11 @@ def _session_request(call: Call, request: FetchRequest, *, is_follower: bool) ->
         partitions=tuple(partitions),
         forgotten=tuple(_forgotten(request, by_id=by_id)),
     )
+
+
+def _has_long_name(request: FetchRequest) -> bool:
+    """True if a topic has a name that no topic can have. A session would keep it, up to 32 KiB."""
+    return any(len(topic.topic) > TOPIC_NAME_MAX for topic in request.topics)
 
 
 def _forgotten(request: FetchRequest, *, by_id: bool) -> list[Key]:

@@ -16,7 +16,7 @@ from ...security.authorizer import Rights
 from ...storage.log import OffsetOutOfRange
 from ..edge import Edge
 from ..partition.partition import Partition
-from ..partition.requests import CONSUMER, FetchAnswer, FetchSpec
+from ..partition.requests import FetchAnswer, FetchSpec
 from ..replica.selector import NOBODY, nearest
 from .fetch_sessions import FetchPartition, Key
 from .fetch_watch import FollowerWatch
@@ -27,6 +27,8 @@ class Asker:
     """The consumer or follower that fetches, and its limits for the whole fetch."""
 
     replica_id: int
+    is_follower: bool
+    """True for a broker that replicates, False for a consumer."""
     broker_epoch: int
     isolation: int
     min_bytes: int
@@ -39,11 +41,6 @@ class Asker:
     """The rights of a consumer; None if it may read everything, as followers may."""
     is_denied: bool = False
     """True if every partition is refused, because the client claims to be a follower but is not."""
-
-    @property
-    def is_follower(self) -> bool:
-        """True for a broker that replicates, False for a consumer."""
-        return self.replica_id > CONSUMER
 
 
 class Reading:
