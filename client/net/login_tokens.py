@@ -95,7 +95,7 @@ class LoginTokens:
             raise NoToken(f"sasl_oauth_token_provider failed: {error!r}") from error
         if not isinstance(token, str):
             raise SaslError(f"sasl_oauth_token_provider gave a {type(token).__name__}, not a str")
-        return token
+        return token.strip()
 
     def _read(self, url: TokenUrl) -> str:
         """Return the token in a file. It is read for each login, because others write it anew."""

@@ -150,7 +150,7 @@ async def test_a_function_of_the_program_gives_tokens(runtime: Clock) -> None:
 
     async def provide() -> str:
         calls.append(None)
-        return unsecured(lives)
+        return unsecured(lives) + "\n"  # as it stands in a file
 
     tokens = tokens_of(runtime, sasl_oauth_token_provider=provide)
     for now_ms, count in ((0, 1), (7_999, 1), (8_000, 2)):
