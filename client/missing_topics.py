@@ -56,7 +56,8 @@ class MissingTopics:
     def say(self, name: str, names: Iterable[str]) -> str:
         """Return the line to log about a topic that `on_answer` returned.
 
-        `names` are the topics of the cluster; the line suggests the most similar ones.
+        `names` are the topics of the cluster. If the topic is unknown, the line suggests the most
+        similar ones.
         """
         missing = self._missing[name]
         if missing.code is UNKNOWN:

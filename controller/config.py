@@ -1,4 +1,4 @@
-"""The controller's configuration: one table under Kafka's keys, and the checks that span keys.
+"""The controller's configuration: a table of Kafka's keys and our own, and checks that span keys.
 
 This module opens nothing. A file may be shared with brokers: their keys are known here too, and
 have no effect on a controller.

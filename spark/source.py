@@ -113,7 +113,7 @@ class _Reading:
                 raise RemoteProtocolError(f"{name}: {error}") from error
 
     def _fetched(self, wanted: OffsetRange) -> Iterator[RawRecords]:
-        """Yield whole batches of the range; report records that are lost between them."""
+        """Yield the whole batches that hold the range; report which of its records are lost."""
         partition = TopicPartition(wanted.topic, wanted.partition)
         position = wanted.start
         is_fresh = True

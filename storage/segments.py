@@ -103,7 +103,10 @@ class Segments(list[Segment]):
         return segment
 
     def cut_to(self, offset: int) -> int:
-        """Remove every batch that holds `offset` or a later one; return the new end offset."""
+        """Remove every batch that holds `offset` or a later one; return the new end offset.
+
+        The first segment must begin at `offset` or before.
+        """
         while self[-1].base_offset > offset:
             self.pop().remove()
             self.names_changed = True

@@ -142,7 +142,7 @@ class Doors:
         counts[listener] = counts.get(listener, 0) + 1
 
     def note_unproved(self, listener: str) -> None:
-        """Count a TLS handshake or a login that failed."""
+        """Count a client whose handshake, certificate or login was refused."""
         self.unproved[listener] = self.unproved.get(listener, 0) + 1
 
     def release(self, guest: Guest) -> None:

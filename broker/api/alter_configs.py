@@ -37,7 +37,7 @@ class _Kind(NamedTuple):
 def incremental_alter_configs(
     call: Call, request: incremental.IncrementalAlterConfigsRequest
 ) -> object:
-    """Change single settings of topics and brokers, and levels of loggers."""
+    """Change single settings of topics, brokers and client metrics, and levels of loggers."""
     return _alter(call, request, INCREMENTAL)
 
 

@@ -30,7 +30,10 @@ coordinator waits longer for the response, so that it has to repeat only the slo
 
 
 def handle(call: Call, request: WriteTxnMarkersRequest) -> Answer:
-    """Write each marker into all its partitions, and answer when all of them are committed."""
+    """Write each marker into all its partitions; answer when each is committed or refused.
+
+    A marker that is neither after COMMIT_TIMEOUT_MS has timed out.
+    """
     answer = WrittenMarkers(call)
     for asked in request.markers:
         marker = TransactionMarker(

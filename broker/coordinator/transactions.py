@@ -136,7 +136,11 @@ class Transactions:
         return count >= self.config.transactional_ids_max
 
     def add_partitions(self, asked: AddPartitions, done: Decided, patience_ms: int) -> None:
-        """Add partitions to a transaction; wait up to `patience_ms` while an earlier one ends."""
+        """Add partitions to a transaction.
+
+        Wait up to `patience_ms` while an earlier transaction ends or an earlier change is not
+        committed.
+        """
         self.decide_in_turn(
             asked.transactional_id,
             lambda present, now: decisions.add_partitions(present, asked, now),

@@ -60,7 +60,8 @@ class Connection(asyncio.BufferedProtocol):
         self.charging: Charging | None = None
         """Charges the requests to quotas. It is None if there was no quota so far."""
         self.wall_ms = self.started = 0
-        """The wall time of the latest event in ms, and the number of requests handled so far."""
+        """The wall time in ms when requests last came or were started, and the number of requests
+        started so far, answered or not."""
         self._apis = apis
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.outbox: Outbox = cast("Outbox", None)

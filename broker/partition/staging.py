@@ -1,4 +1,4 @@
-"""Staged batches: they have their offsets, and those of one read event are written in one write.
+"""Staged batches: they have their offsets, and wait to be written together.
 
 The caller has checked each batch before it is staged. `Partition.write_staged` writes all staged
 batches together, and sets their errors if the write fails.

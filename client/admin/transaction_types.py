@@ -25,7 +25,8 @@ class TransactionDescription(NamedTuple):
     producer_epoch: int
     timeout_ms: int
     start_ms: int | None
-    """The time when the open transaction began, in ms since the epoch; None if none is open."""
+    """The time when the newest transaction began, in ms since the epoch; None if there was none.
+    `state` tells whether it is still open."""
     partitions: tuple[TopicPartition, ...]
 
 

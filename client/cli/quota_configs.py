@@ -53,8 +53,8 @@ class Named:
     def altering(self, change: Change) -> Callable[["Admin"], Coroutine[Any, Any, int]]:
         """Return the call that carries out the change.
 
-        Raise UsageError for keys that these entities do not have, and ConfigError for invalid
-        values.
+        Raise UsageError for keys that these entities do not have, or not together; ConfigError for
+        a quota that is no number, and for malformed credentials.
         """
         keys = [*change.added, *change.deleted]
         with_passwords = [key for key in keys if key in BY_NAME]

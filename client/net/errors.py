@@ -26,7 +26,7 @@ class Attempt(NamedTuple):
     """One try to reach one address."""
 
     address: str
-    """host:port as configured or as the cluster advertised it."""
+    """host:port as configured or as the cluster advertised it; `broker <id>` if it has none."""
     phase: str
     """The phase that failed: resolve, connect, handshake, negotiate, get a token, log in or
     metadata.

@@ -326,7 +326,7 @@ class Accumulator:
         return max(queue.not_before_ms, batch.created_ms + self._config.linger_ms)
 
     def next_wake_ms(self, now_ms: int) -> int | None:
-        """Return when a lingering or backed-off batch is ready, or one expires; None if never."""
+        """Return when a batch is ready, or a batch or parked record expires; None if never."""
         wake: int | None = None
         over: int | None = None
         for queue in self.busy.values():

@@ -129,7 +129,7 @@ def _voters(quorum: MetadataQuorum, *, is_one_machine: bool) -> Iterator[Finding
 
 
 def _behind(quorum: MetadataQuorum, one: QuorumReplica) -> str | None:
-    """Return how far a voter is behind, in words; None if it keeps up."""
+    """Return how far a voter is behind, in words; None if it keeps up, or nobody can tell."""
     if one.node_id == quorum.leader_id or quorum.now_ms is None:
         return None
     if one.last_fetch_timestamp is None:

@@ -49,7 +49,7 @@ class Answered(NamedTuple):
     """The answer to a step of the login."""
 
     answer: SaslHandshakeResponse | SaslAuthenticateResponse | bytes
-    """A response, or the token that follows a SaslHandshake v0."""
+    """A response; after a SaslHandshake v0 the bare token to send, empty if the login failed."""
     failed: str | None = None
     """The reason why the login has failed; None if it has not. After a failure the answer is
     delayed, and the connection is closed behind it."""

@@ -66,7 +66,10 @@ class SigningKeys:
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
-        """Read a set of keys. Raise TokenError if it is malformed or has no key to check with."""
+        """Read a set of keys.
+
+        Raise TokenError if it is malformed, has too many keys, or none to check with.
+        """
         try:
             found = json.loads(content)
         except (ValueError, RecursionError):

@@ -420,6 +420,9 @@ def test_the_earliest_open_transaction_pins_its_partition() -> None:
         ("b", 2000, "warn"),
         ("a", None, ""),
     ]
+    found["b"] = found["b"]._replace(state="CompleteCommit")
+    ended = transactions_of(page, found, (pin,), NOW_MS).rows[0]
+    assert (ended.open_ms, ended.level) == (None, "")
 
 
 def test_settings_that_differ_come_first_with_what_they_would_be() -> None:

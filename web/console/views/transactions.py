@@ -25,12 +25,16 @@ class TransactionRow:
     producer_id: int
     coordinator_id: int
     open_ms: int | None
+    """How long the transaction is open; None if none is."""
     timeout_ms: int | None
     partitions: tuple[TopicPartition, ...]
 
     @property
     def level(self) -> str:
-        """How the state is coloured: a transaction open beyond its timeout is a warning."""
+        """How the state is coloured.
+
+        A transaction that is ending, or open beyond its timeout, is a warning.
+        """
         if self.open_ms is not None and self.timeout_ms and self.open_ms > self.timeout_ms:
             return "warn"
         return LEVELS.get(self.state, "")
@@ -98,7 +102,8 @@ def transactions_of(
 
     def row(one: TransactionListing) -> TransactionRow:
         found = described.get(one.transactional_id)
-        start = found.start_ms if found else None
+        # The coordinator names the start of a finished transaction too.
+        start = found.start_ms if found and found.state in OPEN else None
         return TransactionRow(
             one.transactional_id,
             found.state if found else one.state,
