@@ -272,13 +272,14 @@ class Partitions:
             throttles.follower.rate = value_of(self.image, "follower.replication.throttled.rate")
             key = "replica.alter.log.dirs.io.max.bytes.per.second"
             throttles.moves.rate = value_of(self.image, key)
-        changed: list[Partition] = []
+            self._configs.clear()
+        # Also those of topics without a replica here: one may come back.
+        for kind, name in delta.changed_configs:
+            if kind == TOPIC and (topic_id := self.image.topic_ids.get(name)) is not None:
+                self._configs.pop(topic_id, None)
         for partition in self:
             if concerns_all or (TOPIC, partition.topic) in delta.changed_configs:
-                self._configs.pop(partition.topic_id, None)
-                changed.append(partition)
-        for partition in changed:
-            partition.on_config(self._config(partition.topic_id, partition.topic))
+                partition.on_config(self._config(partition.topic_id, partition.topic))
 
     def _config(self, topic_id: bytes, topic: str) -> TopicConfig:
         config = self._configs.get(topic_id)

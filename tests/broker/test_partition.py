@@ -626,6 +626,17 @@ async def test_a_replica_that_left_the_assignment_is_deleted(node: Node) -> None
     assert not (node.root / "data" / "orders-0").exists()
 
 
+async def test_a_replica_that_comes_back_has_the_settings_of_today(node: Node) -> None:
+    """With the minimum ISR of the past it would commit alone, and could lose the record."""
+    await node.give(LEAD)
+    await node.configure("min.insync.replicas", "1")
+    assert node[0].metadata.effective_min_isr == 1
+    await node.change(state(B, replicas=(B, C), isr=(B, C), partition_epoch=2))
+    await node.configure("min.insync.replicas", "2")
+    await node.change(state(ME, leader_epoch=2, partition_epoch=3))
+    assert node[0].metadata.effective_min_isr == 2
+
+
 async def test_an_idle_partition_has_no_files(node: Node) -> None:
     await node.give(LEAD)
     assert not (node.root / "data" / "orders-0").exists()
