@@ -8,7 +8,7 @@ nothing.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ..acls import Acl
 from ..errors import RemoteProtocolError
@@ -18,6 +18,9 @@ from ..tokens import DelegationToken
 from ..types import NO_LEADER, TopicIdPartition
 from . import records as r
 from .messages import Endpoint, VersionRange
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 ConfigResource = tuple[int, str]
 """The type (records.TOPIC, BROKER or CLIENT_METRICS) and the name of a configured resource."""
@@ -349,16 +352,24 @@ def changed(old: PartitionState, change: r.PartitionChangeRecord) -> PartitionSt
 
 def _config(image: MetadataImage, record: r.ConfigRecord, offset: int, delta: Delta) -> None:
     resource = (record.resource_type, record.resource_name)
-    config = dict(image.configs.get(resource, {}))
-    if record.value is None:
-        config.pop(record.key, None)
-    else:
-        config[record.key] = record.value
-    if config:
-        image.configs[resource] = config
-    else:
-        image.configs.pop(resource, None)
+    _set_value(image.configs, resource, record.key, record.value)
     delta.changed_configs[resource] = None
+
+
+def _set_value(tables: dict[K, dict[str, V]], owner: K, key: str, value: V | None) -> None:
+    """Set or, if `value` is None, remove a key of one owner, in a new table.
+
+    An owner without a key has no table.
+    """
+    table = dict(tables.get(owner, {}))
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value
+    if table:
+        tables[owner] = table
+    else:
+        tables.pop(owner, None)
 
 
 def _producer_ids(
@@ -399,15 +410,7 @@ def _remove_scram(
 
 def _quota(image: MetadataImage, record: r.ClientQuotaRecord, offset: int, delta: Delta) -> None:
     entity = tuple(sorted(record.entity.items()))
-    quotas = dict(image.quotas.get(entity, {}))
-    if record.value is None:
-        quotas.pop(record.key, None)
-    else:
-        quotas[record.key] = record.value
-    if quotas:
-        image.quotas[entity] = quotas
-    else:
-        image.quotas.pop(entity, None)
+    _set_value(image.quotas, entity, record.key, record.value)
     delta.changed_quotas[entity] = None
 
 
