@@ -178,9 +178,7 @@ class Each:
     @property
     def needs(self) -> Sequence[Need]:
         """The operation, and the one on the cluster that is enough for all."""
-        if self.on_cluster is None:
-            return (self.need,)
-        return (self.need, Need(self.on_cluster, Resource.CLUSTER))
+        return _with_cluster(self.need, self.on_cluster)
 
     def check(self, asker: Asker, request: Any) -> Verdict:
         """Take the refused items out of the request."""
@@ -199,6 +197,11 @@ class Each:
 def response_to(request: Any) -> type:
     """Return the class of the response to this request."""
     return response_class(shape_of(type(request)).api_key)
+
+
+def _with_cluster(need: Need, on_cluster: Operation | None) -> Sequence[Need]:
+    """Return a need, and the operation on the cluster that is enough instead, if there is one."""
+    return (need,) if on_cluster is None else (need, Need(on_cluster, Resource.CLUSTER))
 
 
 def may_on_cluster(rights: Rights, operation: Operation | None) -> bool:
@@ -253,9 +256,7 @@ class Shown:
     @property
     def needs(self) -> Sequence[Need]:
         """The operation for each, and the one on the cluster that shows all."""
-        if self.on_cluster is None:
-            return (self.need,)
-        return (self.need, Need(self.on_cluster, Resource.CLUSTER))
+        return _with_cluster(self.need, self.on_cluster)
 
     def check(self, asker: Asker, request: Any) -> Verdict:
         """Allow the request, but have its response filtered."""

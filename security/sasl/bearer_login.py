@@ -9,11 +9,11 @@ import base64
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote_plus, urlencode
 
 from ..token_urls import TokenUrl
-from .bearer_tokens import TIME_MAX_S
+from .bearer_tokens import TIME_MAX_S, object_in
 from .errors import SaslError
 
 TokenProvider = Callable[[], str | Awaitable[str]]
@@ -73,7 +73,7 @@ class Issued(NamedTuple):
 
 def read_answer(answer: bytes, now_ms: int) -> Issued:
     """Read the answer of a token endpoint. Raise SaslError if it has no token."""
-    found = _object_of(answer)
+    found = object_in(answer) or {}
     token = found.get("access_token") or found.get("id_token")
     if not isinstance(token, str) or not token:
         raise SaslError("the token endpoint's answer has no access_token")
@@ -86,7 +86,7 @@ def read_answer(answer: bytes, now_ms: int) -> Issued:
 
 def read_refusal(status: int, body: bytes) -> str:
     """Return what a token endpoint says of a request that it refused (RFC 6749, 5.2)."""
-    found = _object_of(body)
+    found = object_in(body) or {}
     said = [found[key] for key in ("error", "error_description") if isinstance(found.get(key), str)]
     reason = repr(": ".join(said)[:_ERROR_MAX]) if said else "no reason"
     return f"the token endpoint answered {status} and gave {reason}"
@@ -99,7 +99,7 @@ def rest_of(token: str, now_ms: int) -> int | None:
         payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
     except (IndexError, ValueError):
         return None
-    expires_s = _object_of(payload).get("exp")
+    expires_s = (object_in(payload) or {}).get("exp")
     if not isinstance(expires_s, (int, float)) or not 0 <= expires_s <= TIME_MAX_S:
         return None
     return int(expires_s * 1000) - now_ms
@@ -113,11 +113,3 @@ def unsecured_token(claims: Mapping[str, str], now_ms: int) -> str:
 
 def _segment(value: Mapping[str, object]) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
-
-
-def _object_of(content: bytes) -> Mapping[str, Any]:
-    try:
-        found = json.loads(content)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

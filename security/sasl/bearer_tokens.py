@@ -116,12 +116,18 @@ def _opened(token: str) -> tuple[Mapping[str, Any], bytes, bytes]:
     return header, found["payload"], found["signature"]
 
 
-def _claims(payload: bytes) -> Claims:
+def object_in(text: bytes) -> dict[str, Any] | None:
+    """Return the JSON object that a text is; None if it is no JSON object."""
     try:
-        claims = json.loads(payload)
+        found = json.loads(text)
     except (ValueError, RecursionError):
-        claims = None
-    if not isinstance(claims, dict):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _claims(payload: bytes) -> Claims:
+    claims = object_in(payload)
+    if claims is None:
         raise TokenError("its payload is no JSON object")
     return claims
 
