@@ -32,7 +32,6 @@ from .common import (
 from .slices import ITEMS_AT_ONCE, answer_each
 
 KEPT_ANSWERS = 64
-IDS_FROM = 10
 LISTENER_NOT_FOUND_FROM = 6
 
 

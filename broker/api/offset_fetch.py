@@ -17,7 +17,6 @@ from ..coordinator.group.state import GroupsState
 from ..net.answer import Answer, Call
 from .parked import Parked, Several
 
-GROUP_ERROR_FROM = 2
 SEVERAL_FROM = 8
 TOPIC_IDS_FROM = 10
 
