@@ -188,8 +188,8 @@ class ControllerMetrics:
     def _of_seals(self) -> Iterator[Family]:
         yield gauge(
             f"{_OWN}unsealed_connections",
-            "Connections of brokers, controllers and tools that are not sealed by the cluster's"
-            " key.",
+            "Connections of brokers, controllers and tools that neither the cluster's key nor TLS"
+            " protects.",
             self._sessions.unsealed_count,
         )
         yield counter(

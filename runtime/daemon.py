@@ -191,8 +191,9 @@ def run_daemon(plan: Plan, pipes: Pipes = Pipes()) -> int:
 
 
 def _close(runner: asyncio.Runner, code: int) -> None:
-    # uvloop 0.23 sometimes hangs in close() after a datagram socket was used. Nothing can be lost
-    # any more by then, so the process exits.
+    # uvloop 0.23 hangs in close() over a datagram socket whose opening was cancelled; `opened` in
+    # datagrams.py avoids that. If it hangs all the same, the process exits: nothing can be lost any
+    # more by then.
     late = threading.Timer(CLOSE_WITHIN_S, _exit_at_once, (code,))
     late.daemon = True
     late.start()

@@ -38,8 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_asyncio_loop_factories(config: Any, item: Any) -> dict[str, Callable[[], Any]]:
     """Run async tests on the daemons' event loop, except for those marked `plain_loop`.
 
-    uvloop 0.23 sometimes hangs in close() after a datagram socket was used. Daemons are guarded
-    against that (runtime/daemon.py), but a test run is not.
+    uvloop 0.23 hangs in close() over a datagram socket whose opening was cancelled. Daemons avoid
+    that (runtime/datagrams.py) and are guarded (runtime/daemon.py), but a test run is not.
     """
     if item.get_closest_marker("plain_loop"):
         return {"asyncio": asyncio.new_event_loop}
