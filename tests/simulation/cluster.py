@@ -14,6 +14,7 @@ from minikafka.broker.__main__ import prepare as prepare_broker
 from minikafka.controller.__main__ import prepare as prepare_controller
 from minikafka.runtime.daemon import Plan, Stop
 from minikafka.runtime.errors import MinikafkaError
+from minikafka.storage.files import CLEAN_SHUTDOWN
 
 from .loop import Process
 from .network import Host
@@ -65,6 +66,8 @@ class Daemon:
 
     def start(self) -> None:
         if not self.alive and self.host.up:
+            if self._has_marked_its_end():
+                self.stopped_in_order = self.process
             self.service = self._stop = None
             self.may_fail = self.host.disk.is_failing
             self.process = self.world.start(self.host, self.name, self._main)
@@ -87,6 +90,17 @@ class Daemon:
             await service.stop()
             self.stopped_in_order = process
         return stop.exit_code
+
+    def _has_marked_its_end(self) -> bool:
+        """True if a broker was asked to stop and left its mark in every directory.
+
+        The mark is the last thing that it writes, so that a kill afterwards takes nothing away.
+        """
+        directories = self.properties.get("log.dirs", "").split(",")
+        was_asked = self._stop is not None and self._stop.requested.is_set()
+        return was_asked and all(
+            self.host.disk.find(f"{each}/{CLEAN_SHUTDOWN}") is not None for each in directories
+        )
 
     def kill(self) -> None:
         if self.process is not None:

@@ -4,6 +4,7 @@ import pytest
 
 from minikafka.protocol.control.messages import FetchMetadata
 from minikafka.protocol.messages.metadata import MetadataRequest
+from minikafka.storage.files import CLEAN_SHUTDOWN
 
 from .stage import Stage, staged
 from .world import Violation
@@ -45,6 +46,26 @@ async def test_kills_stops_cuts_and_power(stage: Stage) -> None:
     stage.power_on(4)
     await stage.ready(4)
     assert await stage.read("t", offset=1) == [b"1"]
+
+
+@staged()
+async def test_a_kill_after_the_mark_of_a_clean_stop_takes_nothing_away(stage: Stage) -> None:
+    """Seed 40205: the process dies after the last thing that it writes, and before it exits."""
+    daemon = stage.daemon(3)
+    process = daemon.process
+    mark = f"/data/broker-3/{CLEAN_SHUTDOWN}"
+    stage.terminate(3)
+    while stage.disk(3).find(mark) is None:
+        await stage.sleep(0.000_1)
+    assert daemon.alive, "the kill comes too late to show anything"
+    stage.kill(3)
+    assert daemon.stopped_in_order is None
+    stage.start(3)
+    assert daemon.stopped_in_order is process
+    await stage.ready(3)
+    stage.kill(3)
+    stage.start(3)
+    assert daemon.stopped_in_order is process, "the mark was removed, and nobody asked for a stop"
 
 
 @staged()
