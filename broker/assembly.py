@@ -61,6 +61,8 @@ from .coordinator.transaction.config import TransactionConfig
 from .coordinator.transactions import TransactionParts, Transactions
 from .deadlines import Deadlines
 from .edge import Edge
+from .forward.forwarder import Forwarder
+from .forward.source import Room
 from .metrics.collectors import ToldOf, collectors_of
 from .metrics.group_lag import GroupLag
 from .net.answer import Api
@@ -145,6 +147,7 @@ class Parts:
     upkeep: Upkeep
     scrub: Scrub
     compaction: Compaction
+    forwarder: Forwarder
     peers: Peers
     edge: Edge
     apis: Mapping[int, Api]
@@ -194,16 +197,15 @@ def assemble(
         traffic=None if config.metrics_listener is None else Traffic(),
     )
     partitions = Partitions(runtime, config, store, ground.deadlines, links)
-    repairs = Repairs(runtime, config.node_id, partitions.find, reach)
-    for directory in directories:
-        directory.on_damaged = repairs.on_damaged
+    repairs = _make_repairs(ground, directories, partitions, reach)
     peers = make_peers(runtime, config.node_id, reach)
     edge = make_edge(
         Surroundings(ground, follower, whereabouts, channel, partitions, peers, channel.lease)
     )
     compaction = _make_compaction(ground, follower, partitions)
     told_of = _make_told_of(edge, proposals, peers)
-    publishing = Publishing(partitions, edge, peers, compaction)
+    forwarder = _make_forwarder(edge, peers)
+    publishing = Publishing(partitions, edge, peers, compaction, forwarder)
     return Parts(
         deadlines=ground.deadlines,
         channel=channel,
@@ -218,6 +220,7 @@ def assemble(
         upkeep=_make_upkeep(ground, follower, partitions, position),
         scrub=Scrub(runtime, config, partitions),
         compaction=compaction,
+        forwarder=forwarder,
         peers=peers,
         edge=edge,
         apis=make_apis(edge, make_sessions(runtime, config)),
@@ -301,6 +304,28 @@ def _make_compaction(ground: Ground, metadata: Metadata, partitions: Partitions)
     return Compaction(
         ground.runtime, lambda: table_of(metadata.image, CompactionConfig), partitions
     )
+
+
+def _make_repairs(
+    ground: Ground, directories: Sequence[LogDirectory], partitions: Partitions, reach: Reach
+) -> Repairs:
+    repairs = Repairs(ground.runtime, ground.settings.config.node_id, partitions.find, reach)
+    for directory in directories:
+        directory.on_damaged = repairs.on_damaged
+    return repairs
+
+
+def _make_forwarder(edge: Edge, peers: Peers) -> Forwarder:
+    room = Room(
+        runtime=edge.runtime,
+        deadlines=edge.deadlines,
+        image=lambda: edge.image,
+        producer_ids=edge.producer_ids,
+        write_staged=edge.partitions.write_staged,
+        send=lambda source: forwarder.send(source),
+    )
+    forwarder = Forwarder(room, edge.partitions, peers)
+    return forwarder
 
 
 def _make_told_of(edge: Edge, proposals: IsrProposals, peers: Peers) -> ToldOf:

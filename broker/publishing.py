@@ -12,6 +12,7 @@ from .admission.limits import bounds_of
 from .admission.rates import rates_of_hosts
 from .config import names_of_listeners
 from .edge import Edge
+from .forward.forwarder import Forwarder
 from .partitions import Partitions
 from .peers import Peers
 from .upkeep.compaction import Compaction
@@ -27,6 +28,7 @@ class Publishing:
     edge: Edge
     peers: Peers
     compaction: Compaction
+    forwarder: Forwarder
 
     async def publish(self, delta: Delta, image: MetadataImage) -> None:
         """Have every part apply `delta`, whose result is `image`."""
@@ -34,6 +36,7 @@ class Publishing:
             self.edge.authorizer.on_metadata(delta, image)
         self.edge.quotas.on_metadata(delta, image)
         await self.partitions.apply_delta(delta, image)
+        await self.forwarder.on_metadata(delta)
         gone = [topic.name for topic in delta.deleted_topics.values()]
         self.edge.groups.upkeep.forget_topics(gone)
         if delta.changed_partitions or delta.is_snapshot:

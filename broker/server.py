@@ -198,6 +198,7 @@ class Broker:
             parts.upkeep,
             parts.scrub,
             parts.compaction,
+            parts.forwarder,
             edge.moves,
             parts.repairs,
             parts.fetchers,

@@ -112,6 +112,7 @@ class ApiKey(IntEnum):
     COMMIT_GROUP = 30_001
     DESCRIBE_REPLICAS = 30_002
     DESCRIBE_LAG = 30_003
+    FORWARD_RECORDS = 30_004
 
 
 def advertised_versions(api_key: int) -> Versions:

@@ -34,6 +34,12 @@ DUPLICATES_KNOWN = 5
 # More than a producer may have in flight: after a truncation that cuts all of those, the batch
 # before them is still known, and so is the next sequence.
 BATCHES_KEPT = DUPLICATES_KNOWN + 3
+FORWARD_EPOCH = 30_000
+"""The producer epoch of the batches that a Forwarder appends. The marker that fences its producer
+id has the next one. Ids that the coordinators give to clients end far below."""
+FORWARD_LIFE_MS = 7 * 24 * 60 * 60 * 1000
+"""Milliseconds for which a Forwarder's idle producer id is remembered at least, so that a batch
+that was held up for days is still known as a duplicate."""
 RAISES_EPOCH_FROM = 2
 """The transaction version from which a marker has a newer epoch than its batches (KIP-890)."""
 
@@ -225,6 +231,10 @@ class ProducerState:
             if header.base_sequence > verified_up_to:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return None if producer is None else _refuse_sequence(producer, header)
+
+    def known(self, producer_id: int) -> Producer | None:
+        """Return what is known of a producer, for reading only."""
+        return self._producers.get(producer_id)
 
     def check_epoch(self, producer_id: int, epoch: int) -> ErrorCode:
         """Return the error for a coordinator's batch, which has no sequence, or NONE."""
@@ -419,13 +429,16 @@ class ProducerState:
         """Forget producers that were idle for `expire_after_ms`; return how many were forgotten.
 
         `now_ms` is wall time. A producer with an open transaction stays, because readers wait for
-        its marker.
+        its marker, and a Forwarder's for FORWARD_LIFE_MS at least.
         """
         idle_since = now_ms - expire_after_ms
+        forwarders_idle_since = min(idle_since, now_ms - FORWARD_LIFE_MS)
         idle = [
             producer_id
             for producer_id, one in self._producers.items()
-            if one.last_seen_ms <= idle_since and one.transaction_start < 0
+            if one.last_seen_ms
+            <= (forwarders_idle_since if one.epoch >= FORWARD_EPOCH else idle_since)
+            and one.transaction_start < 0
         ]
         for producer_id in idle:
             del self._producers[producer_id]

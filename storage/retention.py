@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def deletable(log: "Log", now_ms: int, high_watermark: int) -> int:
     """Return how many segments, from the oldest on, may be deleted at this wall time."""
     segments, start = log.segments, log.log_start_offset
-    below = _count(segments, lambda each: each.size > 0 and each.next_offset <= high_watermark)
+    end = high_watermark if not log.config.delay.is_on else min(high_watermark, _needed_from(log))
+    below = _count(segments, lambda each: each.size > 0 and each.next_offset <= end)
     before_start = ended_before(segments, start)
     return min(max(before_start, _by_time(log, now_ms), _by_size(log)), below)
 
@@ -33,8 +34,15 @@ def _count(segments: "Iterable[Segment]", may_go: "Callable[[Segment], bool]") -
     return sum(1 for _ in takewhile(may_go, segments))
 
 
+def _needed_from(log: "Log") -> int:
+    """Return the offset from which on a delay topic's records may not be forwarded yet."""
+    keep_from = log.segments.keep_from
+    return log.log_start_offset if keep_from is None else keep_from()
+
+
 def _by_time(log: "Log", now_ms: int) -> int:
-    retention_ms = log.config.retention_ms
+    delay = log.config.delay
+    retention_ms = delay.keep_ms if delay.is_on else log.config.retention_ms
     if retention_ms < 0 or not log.config.is_deleted:
         return 0
     return _count(log.segments, lambda each: now_ms - each.newest_ms > retention_ms)
@@ -42,7 +50,7 @@ def _by_time(log: "Log", now_ms: int) -> int:
 
 def _by_size(log: "Log") -> int:
     retention_bytes = log.config.retention_bytes
-    if retention_bytes < 0 or not log.config.is_deleted:
+    if retention_bytes < 0 or not log.config.is_deleted or log.config.delay.is_on:
         return 0
     over = log.size_bytes - retention_bytes
     count = 0

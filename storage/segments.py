@@ -5,7 +5,7 @@ decides when to roll and what to delete.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .checkpoints import encode_partition_metadata
 from .compaction.compacted import CLEANED, SWAP
@@ -24,6 +24,7 @@ class Segments(list[Segment]):
         "_files",
         "directory",
         "has_gaps",
+        "keep_from",
         "names_changed",
         "topic_id",
     )
@@ -35,6 +36,8 @@ class Segments(list[Segment]):
         self.topic_id = topic_id
         self.names_changed = False
         """True if files were made, renamed or removed since the directory was last synced."""
+        self.keep_from: Callable[[], int] | None = None
+        """Returns the offset from which on a delay topic's records are needed; None if unknown."""
         self.has_gaps = self._are_gaps_noted = False
         """True if offsets may be missing between batches, and records within them."""
 

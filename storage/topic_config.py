@@ -7,10 +7,10 @@ its own defaults (`log.*`) where a topic has no setting.
 from functools import partial
 
 from ..runtime import config
-from ..runtime.config import INT32_MAX, INT64_MAX, GiB, MiB, config_table
+from ..runtime.config import INT32_MAX, INT64_MAX, GiB, MiB, config_table, part
 from ..runtime.errors import ConfigError
+from .delay_config import DAY_MS, DelayConfig
 
-DAY_MS = 24 * 60 * 60 * 1000
 COMPRESSIONS = ("producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
 WITHOUT_EFFECT: dict[str, str] = dict.fromkeys(
     (
@@ -232,6 +232,7 @@ class TopicConfig:
         False,
         doc="If true, a replica that lacks acknowledged records may lead when no other can.",
     )
+    delay: DelayConfig = part(DelayConfig)
 
     @property
     def is_compacted(self) -> bool:
@@ -274,6 +275,9 @@ class TopicConfig:
                 self.min_compaction_lag_ms,
                 f"must not exceed max.compaction.lag.ms={self.max_compaction_lag_ms}",
             )
+        self.delay.check_with(
+            is_compacted=self.is_compacted, is_log_append_time=self.is_log_append_time
+        )
 
 
 def _is_replica(text: str) -> bool:

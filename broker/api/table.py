@@ -34,6 +34,7 @@ from . import (
     describe_transactions,
     end_txn,
     find_coordinator,
+    forward_records,
     forwarded,
     heartbeat,
     init_commit_group,
@@ -122,6 +123,7 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     ApiKey.LIST_TRANSACTIONS: list_transactions.handle,
     # Transactions, between brokers; commit groups.
     ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
+    ApiKey.FORWARD_RECORDS: forward_records.handle,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
     ApiKey.INIT_COMMIT_GROUP: init_commit_group.handle,
     ApiKey.COMMIT_GROUP: commit_group.handle,

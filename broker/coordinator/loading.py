@@ -12,13 +12,10 @@ from ...protocol.errors import RemoteProtocolError
 from ...protocol.records.batch_header import BatchHeader, headers
 from ...protocol.records.records import records
 from ...protocol.types import Buffer
-from ...runtime.errors import CorruptLog, LogDirectoryFailed
-from ...storage.log import Cold, OffsetOutOfRange
+from ..partition.own_reading import behind_gap, read_own
 from ..partition.partition import Partition
 from .shard import Shard, State
 
-READ_BYTES = 64 << 10
-"""The most bytes decoded in one turn of the event loop, which takes some milliseconds."""
 RETRY_S = 1.0
 COMMIT_MARKER = 1
 
@@ -32,12 +29,12 @@ async def load(shard: Shard[State]) -> bool:
     end = partition.log_end_offset
     offset, count = partition.log_start_offset, 0
     while shard.is_open and offset < end:
-        data = await _read(partition, offset, end)
+        data = await read_own(partition, offset, end)
         if data is None:
             await asyncio.sleep(RETRY_S)  # A damaged log may be under repair; or the disk failed.
             continue
         if not len(data):
-            offset = _behind_gap(partition, offset, end)
+            offset = behind_gap(partition, offset, end)
             continue
         for position, header in headers(data):
             count += header.record_count
@@ -70,33 +67,6 @@ def _replay(shard: Shard[State], data: Buffer, position: int, header: BatchHeade
                 log.error("%r, offset %d: %s", shard, record.offset, unread)
             elif unread is not None:
                 log.warning("%r, offset %d: unknown kind %d", shard, record.offset, unread.kind)
-
-
-async def _read(partition: Partition, offset: int, end: int) -> Buffer | None:
-    """Read whole batches from `offset` on; return no bytes in a gap, None if reading failed."""
-    reader = partition.log.reader
-    try:
-        try:
-            return reader.read(offset, max_bytes=READ_BYTES, up_to=end).data
-        except Cold:
-            return (await reader.read_cold(offset, max_bytes=READ_BYTES, up_to=end)).data
-    except OffsetOutOfRange:
-        return b""
-    except CorruptLog:
-        return None
-    except LogDirectoryFailed as error:
-        partition.on_storage_error(error)
-        return None
-
-
-def _behind_gap(partition: Partition, offset: int, end: int) -> int:
-    """Return the next offset after a gap, left by compaction, at which a batch may begin."""
-    if offset < partition.log_start_offset:
-        return partition.log_start_offset
-    for segment in partition.log.segments:
-        if segment.base_offset > offset:
-            return segment.base_offset
-    return end
 
 
 async def _wait_for_commit(shard: Shard[State], end: int) -> None:

@@ -82,6 +82,7 @@ class IntakeRules:
     __slots__ = (
         "after_max_ms",
         "before_max_ms",
+        "delay",
         "has_special_rules",
         "has_time_limits",
         "is_compacted",
@@ -101,14 +102,16 @@ class IntakeRules:
         self.has_time_limits = (
             not self.is_log_append_time and min(self.before_max_ms, self.after_max_ms) < NO_LIMIT_MS
         )
+        self.delay = config.delay.rule
+        """How records say when they are due, if this is a delay topic."""
         level = config.records_validation
         if level == "auto":
             level = "structure" if record_backend.compiled is not None else "batch"
-        self.opens = self.is_compacted or level == "full"
+        self.opens = self.is_compacted or level == "full" or self.delay is not None
         """True if the records of compressed batches are checked one by one."""
         self.walks = self.opens or level == "structure"
         """True if the records of uncompressed batches are checked one by one."""
-        self.walks_only = self.walks and not self.has_time_limits
+        self.walks_only = self.walks and not self.has_time_limits and self.delay is None
         self.has_special_rules = self.walks or self.has_time_limits
 
 
@@ -209,6 +212,8 @@ def _look_inside(
         latest = min(INT64_MAX, wall_ms + rules.after_max_ms)
     if looks_inside(rules, header):
         wanted = RecordRules(rules.is_compacted, earliest, latest)
+        if rules.delay is not None:
+            wanted = wanted._replace(delay=rules.delay, now_ms=wall_ms)
         if header.attributes & CODEC_MASK:
             return openings.judge(buffer, header, wanted, wall_ms)
         return judge(buffer, header, wanted)

@@ -30,12 +30,12 @@ def append_own(
         error = partition.verifications.refuse_own(partition.log.producers, header, guard)
         if error:
             return Appended(error)
-    error = _refuse(partition)
+    error = refuse_own(partition)
     if error:
         return Appended(error)
     if len(batch) > partition.rules.max_message_bytes:
         return Appended(ErrorCode.MESSAGE_TOO_LARGE)
-    appended = _stage(partition, memoryview(batch), header, wall_ms)
+    appended = stage_own(partition, memoryview(batch), header, wall_ms)
     if is_transactional:
         partition.verifications.end(header.producer_id, header.producer_epoch)
     return appended
@@ -49,18 +49,18 @@ def append_marker(partition: "Partition", marker: TransactionMarker, wall_ms: in
     partition. A marker without an open transaction is written too.
     """
     partition.write_staged()
-    error = _refuse(partition) or partition.log.producers.check_marker(marker)
+    error = refuse_own(partition) or partition.log.producers.check_marker(marker)
     if error:
         return Appended(error)
     # A batch that was verified before this marker must not begin it again (KAFKA-14884).
     partition.verifications.end_by(marker)
     records = memoryview(encode_marker(marker, wall_ms))
-    appended = _stage(partition, records, BatchHeader(records), wall_ms)
+    appended = stage_own(partition, records, BatchHeader(records), wall_ms)
     partition.write_staged()
     return appended
 
 
-def _refuse(partition: "Partition") -> ErrorCode:
+def refuse_own(partition: "Partition") -> ErrorCode:
     """Return the error if nothing may be appended under acks=all; NONE if it may."""
     leader = partition.leader
     if leader is None:
@@ -68,9 +68,10 @@ def _refuse(partition: "Partition") -> ErrorCode:
     return ErrorCode.NONE if leader.has_min_isr else ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-def _stage(
+def stage_own(
     partition: "Partition", records: memoryview, header: BatchHeader, wall_ms: int
 ) -> Appended:
+    """Stage a batch that has passed all checks."""
     staging = partition.staging
     if staging.batches is None:
         partition.host.dirty.append(partition)

@@ -71,10 +71,9 @@ class Partition:
         self, host: Host, key: TopicIdPartition, name: TopicPartition, log: Log, committed: int = 0
     ) -> None:
         """`committed` is the high watermark in the checkpoint, which may be older than the log."""
-        self.host = host
+        self.host, self.log = host, log
         self.key, self.topic_id = key, key.topic_id
         self.topic, self.index = name
-        self.log = log
         committed = min(max(committed, log.log_start_offset), log.log_end_offset)
         self._become(NoRole(PartitionMetadata(NO_LEADER, -1, -1, (), ()), committed))
         self.offline_because = ErrorCode.NONE
@@ -146,6 +145,8 @@ class Partition:
             return Appended(self.error_without_leader)
         if acks == ACKS_ALL and not leader.has_min_isr:
             return self.staging.refuse(Appended(ErrorCode.NOT_ENOUGH_REPLICAS))
+        if self.staging.is_full:
+            return self.staging.refuse(Appended(ErrorCode.POLICY_VIOLATION))
         rules = self.rules
         try:
             header = intake.check(records, rules, wall_ms, self.host.openings, verdict)
@@ -170,8 +171,7 @@ class Partition:
         if batches is None:
             return
         answers = staging.answers
-        staging.batches = None
-        staging.answers = NO_ANSWERS
+        staging.batches, staging.answers = None, NO_ANSWERS
         try:
             size = self.log.append(batches, are_observed=True)
         except StorageError as error:

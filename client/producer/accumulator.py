@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from ...protocol.partitioning import partition_for_key
 from ...protocol.records.record_batch import BatchBuilder, Codec, Headers
 from ...protocol.types import NO_LEADER, TopicPartition
 from ..cluster import ClusterView, PartitionView
@@ -16,7 +17,7 @@ from ..config import ProducerConfig
 from ..errors import ClientError, MessageTooLarge, UnknownTopic
 from .batch import Batch, ProducerIdentity
 from .partition_queue import PartitionQueue
-from .partitioner import Dice, StickyChoice, partition_for_key
+from .partitioner import Dice, StickyChoice
 
 Row = tuple[int, bytes | None, bytes | None, Headers]
 """A record to be sent: timestamp in ms, key, value, headers."""

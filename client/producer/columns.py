@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol
 
+from ...protocol.partitioning import partition_for_key
 from ...protocol.records import record_backend
 from ...protocol.records.record_batch import BatchBuilder, Headers
 from ..errors import MessageTooLarge
 from ..records import ProducerRecord
 from ..serialization import K, Serializer, V
 from .accumulator import RECORD_OVERHEAD, Row, checked_size
-from .partitioner import partition_for_key
 
 Bytes = Sequence[bytes | None]
 

@@ -8,11 +8,13 @@ allows few bytes on its event loop and leaves larger batches to a worker process
 from typing import Final, NamedTuple
 
 from ..compression import MAX_DECOMPRESSED_BYTES, ExpandsTooFar
+from ..delays import DelayRule
 from ..errors import ApiError, ErrorCode, RemoteProtocolError
 from ..types import Buffer
 from .batch_header import BatchHeader, TimestampType
-from .record_backend import BadRecord, examine, first_at
-from .records import record_view
+from .record_backend import BadRecord, decode, examine, first_at
+from .record_python import MOST_NAMED
+from .records import Record, record_view
 
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
@@ -25,6 +27,10 @@ class RecordRules(NamedTuple):
     earliest_ms: int = INT64_MIN
     """The earliest timestamp allowed; records without a timestamp (-1) are never too early."""
     latest_ms: int = INT64_MAX
+    delay: DelayRule | None = None
+    """How records of a delay topic say when they are due; None for other topics."""
+    now_ms: int = 0
+    """The time at which `delay` is checked."""
 
 
 class RecordError(NamedTuple):
@@ -98,7 +104,33 @@ def judge(
         return _refusal(len(body), ErrorCode.INVALID_RECORD, keyless, why)
     if base + highest > INT64_MAX:
         return Verdict(-1, len(body), ErrorCode.INVALID_TIMESTAMP, "a timestamp beyond 64 bits")
+    if rules.delay is not None:
+        refused = _refuse_delays(body, header, rules.delay, rules.now_ms)
+        if refused is not None:
+            return refused
     return Verdict(base + highest, len(body))
+
+
+def _refuse_delays(
+    body: Buffer, header: BatchHeader, rule: DelayRule, now_ms: int
+) -> Verdict | None:
+    """Return the refusal of a batch whose records say wrongly when they are due; None if right."""
+    place = (0, header.base_timestamp, TimestampType.CREATE_TIME)
+    code = ErrorCode.NONE
+    named: list[RecordError] = []
+    found: list[Record] = decode(body, header.record_count, place, Record)
+    for index, record in enumerate(found):
+        try:
+            rule.check(record.timestamp, record.headers, now_ms)
+        except ApiError as error:
+            code = code or error.code
+            named.append(RecordError(index, error.detail))
+            if len(named) == MOST_NAMED:
+                break
+    if not named:
+        return None
+    detail = f"record {named[0].batch_index} of the batch: {named[0].message}"
+    return Verdict(-1, len(body), code, detail, tuple(named))
 
 
 def _refusal(size: int, code: ErrorCode, indexes: tuple[int, ...], why: str) -> Verdict:

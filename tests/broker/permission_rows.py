@@ -186,6 +186,22 @@ ROWS: Sequence[tuple[ApiKey, Row]] = (
         ApiKey.WRITE_TXN_MARKERS,
         Row({"markers": [INDEXES]}, [(Op.CLUSTER_ACTION, C)], [[(Op.ALTER, C)]]),
     ),
+    (
+        ApiKey.FORWARD_RECORDS,
+        Row(
+            {
+                "batches": [
+                    {
+                        "topic_id": bytes(16),
+                        "partition_index": 0,
+                        "producer_id": 1,
+                        "base_sequence": 0,
+                    }
+                ]
+            },
+            [(Op.CLUSTER_ACTION, C)],
+        ),
+    ),
     (ApiKey.DESCRIBE_TRANSACTIONS, Row({"transactional_ids": ["x"]}, [(Op.DESCRIBE, X)])),
     (ApiKey.INIT_COMMIT_GROUP, Row({"group": "x"}, [(Op.WRITE, X)])),
     (

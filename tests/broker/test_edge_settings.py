@@ -16,6 +16,7 @@ from minikafka.protocol.control.image import MetadataImage
 from minikafka.runtime.config import settings_of
 from minikafka.runtime.errors import ConfigError
 from minikafka.runtime.kafka_keys import KNOWN_UNUSED
+from minikafka.storage.delay_config import DelayConfig
 from minikafka.storage.topic_config import WITHOUT_EFFECT, TopicConfig
 
 GIVEN = {"node.id": "1", "controller.quorum.bootstrap.servers": "c:9093"}
@@ -177,6 +178,7 @@ def test_every_synonym_is_of_a_topics_key_and_every_topics_key_has_one() -> None
         "leader.replication.throttled.replicas",
         "follower.replication.throttled.replicas",
         *WITHOUT_EFFECT,
+        *(row.key for row in settings_of(DelayConfig)),
     }
     keys = {row.key for row in settings_of(TopicConfig)}
     assert sorted(SYNONYMS) == sorted(keys - topics_own)

@@ -12,8 +12,8 @@ from minikafka import Producer as SyncProducer
 from minikafka.aio import Producer
 from minikafka.client.errors import BufferFull, MessageTooLarge
 from minikafka.client.producer.columns import rows_of
-from minikafka.client.producer.partitioner import partition_for_key
 from minikafka.client.producer.spans import Spans
+from minikafka.protocol.partitioning import partition_for_key
 from minikafka.protocol.records import record_backend
 from minikafka.protocol.records.record_batch import read_header, records
 

@@ -6,12 +6,8 @@ from aiokafka.partitioner import murmur2 as aiokafka_murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.client.producer.partitioner import (
-    StickyChoice,
-    _words,
-    murmur2,
-    partition_for_key,
-)
+from minikafka.client.producer.partitioner import StickyChoice
+from minikafka.protocol.partitioning import _words, murmur2, partition_for_key
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # its own, at import

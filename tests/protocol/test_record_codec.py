@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minikafka.client.producer import partitioner
-from minikafka.client.producer.partitioner import murmur2
 from minikafka.client.records import ConsumerRecord
+from minikafka.protocol import partitioning
 from minikafka.protocol.errors import LocalProtocolError
+from minikafka.protocol.partitioning import murmur2
 from minikafka.protocol.records import record_backend, record_columns, record_python
 from minikafka.protocol.records.record_batch import TimestampType
 from minikafka.protocol.records.records import Record
@@ -439,7 +439,7 @@ def test_m_05_rows_are_made_of_plain_tuples_only() -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=40))
 def test_keys_hash_alike(key: bytes) -> None:
-    assert _records.murmur2(key) == partitioner.murmur2(key)
+    assert _records.murmur2(key) == partitioning.murmur2(key)
 
 
 def test_the_backend_that_is_live_is_named() -> None:

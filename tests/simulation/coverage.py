@@ -115,6 +115,7 @@ TRANSITIONS = (
     "log-begun-again",
     "log-compacted",
     "aborted-in-compacted",
+    "parked-in-transaction",
     "isr-change-refused",
     "torn-log-cut",
     "log-directory-failed",

@@ -3,6 +3,7 @@
 `GroupHistory` checks what they are assigned and what they read.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,9 @@ class Member:
         try:
             records = await self.consumer.poll(timeout_ms=500)
         except MinikafkaError:
-            return  # Out of the group, or nobody answers: poll again.
+            # Out of the group, maybe for good, or nobody answers: poll again.
+            await asyncio.sleep(0.1)
+            return
         for record in records:
             place: Partition = (record.topic, record.partition)
             self.history.on_polled(self.name, place, record.offset)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from minikafka.broker.forward.source import Source
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partitions import Partitions
 from minikafka.broker.replica.follower import FollowerReplica
@@ -154,6 +155,12 @@ def partitions_of(process: Process) -> Mapping[TopicIdPartition, Partition]:
     """Return the replicas of a broker process."""
     partitions = process.partitions
     return NOTHING if partitions is None else partitions._partitions
+
+
+def sources_of(process: Process) -> list[Source]:
+    """Return the partitions of delay topics that a broker process forwards or could forward."""
+    broker = process.broker
+    return [] if broker is None else list(broker.parts.forwarder.sources.values())
 
 
 def touched_replicas(process: Process) -> list[Partition]:

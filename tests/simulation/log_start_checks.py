@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 
 from .cluster import Daemon
 from .coverage import Coverage
+from .delay_workload import LATER
+from .inside import sources_of
 from .shape import TopicShape
 from .truth import Seen, Truth, bytes_from
 from .world import WALL_START_MS
@@ -47,7 +49,7 @@ class LogStartChecks:
         if begins_at <= max(truth.start, truth.asked_start) or self.topics is None:
             return True
         topic = self.topics.get(truth.topic)
-        return topic is not None and topic.sheds
+        return truth.topic == LATER or (topic is not None and topic.sheds)
 
     def _may_begin(self, daemon: Daemon, truth: Truth, now: Seen) -> bool:
         start = now.log_start_offset
@@ -55,6 +57,8 @@ class LogStartChecks:
         topic = self.topics.get(truth.topic)
         if start <= truth.asked_start:
             return True
+        if truth.topic == LATER:
+            return _is_forwarded_below(daemon, now)
         if topic is None or not topic.sheds:
             return False
         if topic.retention_bytes >= 0:
@@ -64,3 +68,12 @@ class LogStartChecks:
         wall_ms = WALL_START_MS + daemon.host.wall_skew_ms + int(self._now() * 1000)
         newest = truth.ledger.newest_below(start)
         return 0 <= topic.retention_ms < wall_ms - newest
+
+
+def _is_forwarded_below(daemon: Daemon, now: Seen) -> bool:
+    """Return whether a replica of the delay topic needs nothing below its log start (F5)."""
+    assert daemon.process is not None
+    lows = [
+        source.state.low for source in sources_of(daemon.process) if source.partition is now.replica
+    ]
+    return bool(lows) and now.log_start_offset <= lows[0]

@@ -31,7 +31,9 @@ class Promises:
         self.flushed = {topic.name: None for topic in shape.topics if topic.group}
         self._all_flushed = shape.all_group
         if shape.all_group:
-            self.flushed.update(dict.fromkeys(("extra-1", "extra-2", "state", *INTERNAL_TOPICS)))
+            self.flushed.update(
+                dict.fromkeys(("extra-1", "extra-2", "state", "later", "now", *INTERNAL_TOPICS))
+            )
         self._overlap = shape.overlap
         self._names = {id: each.name for id, each in cluster.brokers.items()}
         self._next: asyncio.Future[None] | None = None

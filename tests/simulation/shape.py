@@ -130,6 +130,8 @@ class Shape:
     """The number of log directories of a broker."""
     compacts: bool = False
     """True if there is a compacted topic, and the internal topics are compacted too."""
+    delays: bool = False
+    """True if there is a delay topic."""
     drift: float = 0.0
     """The greatest share of time by which a machine's clock is fast or slow."""
 

@@ -73,12 +73,16 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
         later_operations.append("change-acls")
     if rng.random() < 0.3:
         later_operations.append("change-quotas")
+    delays = rng.random() < 0.4
+    if delays:
+        broker |= {"log.retention.check.interval.ms": "3000"}
     return replace(
         shape,
         broker=broker,
         controller=controller,
         sealed=sealed,
         compacts=compacts,
+        delays=delays,
         racks=racks,
         directories=directories,
         drift=DRIFT_MOST if drifts else 0.0,

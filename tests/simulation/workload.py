@@ -15,6 +15,13 @@ from .cluster import Cluster
 from .commit_group_workload import Driver
 from .compaction_workload import SETTINGS, StateHistory, abort_all, keep, read_state, topic_shape
 from .coverage import Coverage
+from .delay_workload import (
+    DelayHistory,
+    make_topics,
+    park,
+    park_in_transactions,
+    read_target,
+)
 from .group_history import GroupHistory
 from .group_workload import GROUP, Member
 from .history import History, Partition, Sent
@@ -46,6 +53,7 @@ class Workload:
         self.groups = GroupHistory()
         self.transactions = TransactionHistory()
         self.state = StateHistory()
+        self.delays = DelayHistory()
         self.partition_counts = {topic.name: topic.partitions for topic in shape.topics}
         self.on_acknowledged: Callable[[Sent], None] = lambda sent: None
         self.on_polled: Callable[[Partition, int], None] = lambda partition, offset: None
@@ -93,6 +101,8 @@ class Workload:
                 await admin.create_topics([new_topic(topic) for topic in self.shape.topics])
                 if self.shape.compacts:
                     await admin.create_topics([self._compacted_topic()])
+                if self.shape.delays:
+                    await make_topics(admin, group=self.shape.all_group)
 
         await self.in_process("creator", create)
 
@@ -114,6 +124,9 @@ class Workload:
         if self.shape.compacts:
             self._start_client("keeper", lambda runtime: keep(self, runtime))
             self._start_client("aborter", lambda runtime: abort_all(self, runtime))
+        if self.shape.delays:
+            self._start_client("parker", lambda runtime: park(self, runtime))
+            self._start_client("parker-2", lambda runtime: park_in_transactions(self, runtime))
         if self.shape.ledgers:
             self._start_client("auditor", lambda runtime: audit(self, runtime))
 
@@ -268,6 +281,13 @@ class Workload:
             return []
         await self.in_process("state-reader", partial(read_state, self))
         return self.state.check()
+
+    async def judge_delays(self) -> list[str]:
+        """Check what was forwarded against what was parked in the delay topic."""
+        if not self.shape.delays:
+            return []
+        await self.in_process("target-reader", partial(read_target, self))
+        return self.delays.check()
 
     @staticmethod
     async def is_behind(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:

@@ -5,8 +5,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from minikafka.client.producer.partitioner import partition_for_key
 from minikafka.client.records import ProducerRecord
+from minikafka.protocol.partitioning import partition_for_key
 from minikafka.protocol.records import record_backend
 from minikafka.spark.header_columns import HEADERS_TYPE
 from minikafka.spark.rows import RowError, RowWriter

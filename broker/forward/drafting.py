@@ -1,0 +1,104 @@
+"""Decides about records that are due: the batch into which each goes, or why it waits.
+
+Pure. The target topic is looked up when a record is due, so that a change of the setting, and a
+topic that was deleted and made again, count for everything that is not planned yet.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...protocol.control.image import Topic
+from ...protocol.delays import HOPS_MAX, hops_of
+from ...protocol.errors import ErrorCode
+from ...protocol.records.records import Record
+from ...protocol.types import TopicIdPartition, TopicPartition
+from ...storage.delay_config import DelayConfig
+from .due_index import Entry
+from .emitting import partition_of, size_of
+from .lead import Lead, Wanted, grouped, replace, without_deleted
+from .steps import MOST_PLANNED, End, Kind
+from .targets import GaveUp
+
+MOST_BYTES: Final = 512 << 10
+"""The most bytes of records in one batch, unless one record is larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The settings and topics that decide where a source partition's records go."""
+
+    source: TopicPartition
+    config: DelayConfig
+    topic: Callable[[str], Topic | None]
+    """Returns a topic by name, if it is there."""
+    log_start: int = 0
+    """The offset below which records are deleted."""
+
+    @property
+    def dead_letters(self) -> Topic | None:
+        """The topic for dead letters; None if there is none."""
+        name = self.config.dead_letters
+        return self.topic(name) if name else None
+
+
+@dataclass(slots=True)
+class Draft:
+    """The outcome of records that are due."""
+
+    wanted: list[Wanted] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
+    """Offsets that nobody takes: the records are deleted, or there is no place for dead letters."""
+    waiting: list[Entry] = field(default_factory=list)
+    """The records whose target is not there now."""
+
+
+def draft(
+    due: Sequence[Entry], found: Mapping[int, Record], outlook: Outlook, wall_ms: int
+) -> Draft:
+    """Decide about records that are due, from those of them that are `found`, by offset."""
+    made = Draft()
+    config = outlook.config
+    target = outlook.topic(config.target)
+    placed: list[tuple[TopicIdPartition, int]] = []
+    sizes: list[int] = []
+    for entry in due:
+        record = found.get(entry.offset)
+        if record is None:
+            made.dropped.append(entry.offset)
+        elif hops_of(record.headers) >= HOPS_MAX:
+            _bury(made, [entry.offset], ErrorCode.INVALID_RECORD, outlook)
+        elif target is not None:
+            index = partition_of(record, outlook.source, len(target.partitions), config)
+            placed.append((TopicIdPartition(target.topic_id, index), entry.offset))
+            sizes.append(size_of(record))
+        elif wall_ms - entry.due_ms < config.undeliverable_ms:
+            made.waiting.append(entry)
+        else:
+            _bury(made, [entry.offset], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, outlook)
+    made.wanted.extend(grouped(placed, MOST_PLANNED, sizes, MOST_BYTES))
+    return made
+
+
+def replace_in(made: Draft, gave_up: Sequence[GaveUp], outlook: Outlook, lead: Lead) -> list[End]:
+    """Add to a draft what takes the place of plans that were given up; return these plans' ends."""
+    ends: list[End] = []
+    for each in gave_up:
+        instead = replace(each, has_dead_letters=outlook.dead_letters is not None)
+        ends.extend(instead.ends)
+        kept, deleted = without_deleted(instead.wanted, outlook.log_start)
+        made.wanted[:0] = kept
+        made.dropped.extend(deleted)
+        _bury(made, instead.dead, each.code, outlook)
+        lead.give_up(each.plans[0].target, each.plans[0].producer_id)
+    return ends
+
+
+def _bury(made: Draft, offsets: Sequence[int], code: ErrorCode, outlook: Outlook) -> None:
+    topic = outlook.dead_letters
+    if topic is None:
+        made.dropped.extend(offsets)
+        return
+    index = outlook.source.partition % len(topic.partitions)
+    target = TopicIdPartition(topic.topic_id, index)
+    made.wanted.extend(Wanted(target, Kind.DEAD_LETTER, (each,), code) for each in offsets)

@@ -1,0 +1,61 @@
+"""The batch that a plan sends: its records with other headers, timestamps and a producer.
+
+Pure. The batch of a plan has the same records in the same order at every attempt.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ...protocol.delays import DelayRule, dead_letter_headers, forwarded_headers
+from ...protocol.errors import ErrorCode
+from ...protocol.partitioning import partition_for_key
+from ...protocol.records.records import BatchBuilder, Record
+from ...protocol.types import TopicPartition
+from ...storage.delay_config import DUE, ORIGINAL, SAME, DelayConfig
+from ...storage.producer_state import FORWARD_EPOCH
+from .steps import Kind, Plan
+
+ADDED_BYTES: Final = 128
+"""About as many bytes as forwarding adds to a record beside its source."""
+
+
+def build(
+    plan: Plan, found: Mapping[int, Record], source: TopicPartition, config: DelayConfig
+) -> bytearray:
+    """Return the batch of a plan, from its records by offset."""
+    builder = BatchBuilder()
+    rule = config.rule or DelayRule(config.by)
+    for offset in plan.offsets:
+        record = found[offset]
+        due_ms = rule.due_or_at_once(record.timestamp, record.headers)
+        name = f"{source.topic}/{source.partition}/{offset}"
+        headers = forwarded_headers(record.headers, name, due_ms)
+        if plan.kind is Kind.DEAD_LETTER:
+            why = ErrorCode(plan.code)
+            place = (source.topic, source.partition, offset)
+            headers = dead_letter_headers(headers, place, f"{why.name}: {why.doc}")
+        timestamp = plan.planned_ms
+        if config.timestamp == DUE and due_ms > 0:
+            timestamp = due_ms
+        elif config.timestamp == ORIGINAL and record.timestamp >= 0:
+            timestamp = record.timestamp
+        builder.append(timestamp, record.key, record.value, headers)
+    return builder.build(
+        producer_id=plan.producer_id,
+        producer_epoch=FORWARD_EPOCH,
+        base_sequence=plan.base_sequence,
+    )
+
+
+def partition_of(record: Record, source: TopicPartition, count: int, config: DelayConfig) -> int:
+    """Return the partition, of `count`, to which a record is forwarded."""
+    if record.key is None or config.partition == SAME:
+        return source.partition % count
+    return partition_for_key(record.key, count)
+
+
+def size_of(record: Record) -> int:
+    """Return about how many bytes a record takes in the batch of a plan."""
+    headers: Sequence[tuple[str, bytes | None]] = record.headers
+    sizes = [len(name) + len(value or b"") + 4 for name, value in headers]
+    return len(record.key or b"") + len(record.value or b"") + sum(sizes) + ADDED_BYTES

@@ -1,0 +1,139 @@
+"""Folds the log of a source partition: the records that wait, are planned, or are over.
+
+Pure. Every replica folds its own log, batch by batch in the order of offsets, strictly below the
+high watermark. The result follows from these batches alone, so that all replicas agree.
+
+    a record      waits (an Entry for the index), of a transaction: once that has committed
+    a marker      the records of its transaction wait, or are over if it aborts
+    a step        plans begin and end, records are planned or dropped
+    anything else is over
+
+A record is `settled` once a plan or a step names it, and every offset without a record is.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from ...protocol.delays import DelayRule
+from ...protocol.errors import RemoteProtocolError
+from ...protocol.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
+from ...protocol.records.records import Record, parse_end_transaction_marker
+from ...storage.leader_epochs import LeaderEpochs
+from .due_index import Entry
+from .offset_set import OffsetSet
+from .steps import Plan, Step, decode
+
+OnUnread = Callable[[int, RemoteProtocolError], None]
+"""Called with the offset of a step that cannot be read, and why; it is passed over."""
+
+
+@dataclass(slots=True)
+class Folded:
+    """The change that one batch makes."""
+
+    entries: list[Entry] = field(default_factory=list)
+    """The records that wait from now on."""
+    step: Step | None = None
+
+
+class SourceState:
+    """The fold of one source partition's log, from `start` on."""
+
+    def __init__(self, start: int = 0) -> None:
+        self.folded = start
+        """The offset of the next batch to fold."""
+        self.epoch = -1
+        """The leader epoch of the last batch that was folded."""
+        self.settled = OffsetSet(start)
+        self.plans: dict[int, Plan] = {}
+        """The plans that have not ended, in the order in which they were written."""
+        self._undecided: dict[int, list[Entry]] = {}
+        """The records of transactions that are open, by producer id."""
+
+    @property
+    def low(self) -> int:
+        """The lowest offset that may still be needed: what is below it may be deleted."""
+        planned = min((min(plan.offsets) for plan in self.plans.values()), default=self.folded)
+        return min(self.settled.lowest, planned, self.folded)
+
+    def is_part_of(self, log_start: int, log_end: int, epochs: LeaderEpochs) -> bool:
+        """True if the log still has what was folded, but for what is deleted from its start.
+
+        Only an unclean election removes what was committed. The last batch then has another epoch.
+        """
+        if self.epoch < 0 or self.folded <= log_start:
+            return True
+        return self.folded <= log_end and epochs.epoch_for(self.folded - 1) == self.epoch
+
+    def skip_to(self, offset: int) -> None:
+        """Count everything below `offset` as over, because the log begins there."""
+        self.settled.rise_to(offset)
+        if offset > self.folded:
+            # The epoch of what was deleted is forgotten.
+            self.folded, self.epoch = offset, -1
+
+    def fold(
+        self, header: BatchHeader, found: list[Record], rule: DelayRule, on_unread: OnUnread
+    ) -> Folded:
+        """Fold one batch with its records; the batch must not be below `folded`."""
+        changed = Folded()
+        present: Iterable[int] = ()
+        if header.attributes & CONTROL_BIT:
+            self._fold_control(header, found, changed, on_unread)
+        else:
+            entries = [
+                Entry(rule.due_or_at_once(record.timestamp, record.headers), record.offset)
+                for record in found
+                if record.offset >= self.folded
+            ]
+            present = [entry.offset for entry in entries]
+            if header.attributes & TRANSACTIONAL_BIT:
+                self._undecided.setdefault(header.producer_id, []).extend(entries)
+            else:
+                changed.entries = entries
+        self._settle_others(header, present)
+        self.folded, self.epoch = header.next_offset, header.leader_epoch
+        return changed
+
+    def _settle_others(self, header: BatchHeader, present: Iterable[int]) -> None:
+        """Settle the offsets up to the batch's end that hold no record of it."""
+        if self.settled.lowest == self.folded and not present:
+            self.settled.rise_to(header.next_offset)
+            return
+        others = dict.fromkeys(range(self.folded, header.next_offset))
+        for offset in present:
+            others.pop(offset, None)
+        self.settled.add_all(others)
+
+    def _fold_control(
+        self, header: BatchHeader, found: list[Record], changed: Folded, on_unread: OnUnread
+    ) -> None:
+        for record in found:
+            try:
+                if header.producer_id >= 0:
+                    marker = parse_end_transaction_marker(record.key, record.value)
+                    if marker is not None:
+                        changed.entries = self._decide(header.producer_id, is_commit=marker.commit)
+                    continue
+                step = decode(record.key, record.value)
+            except RemoteProtocolError as error:
+                on_unread(record.offset, error)
+                continue
+            if step is not None:
+                self._apply(step)
+                changed.step = step
+
+    def _decide(self, producer_id: int, *, is_commit: bool) -> list[Entry]:
+        entries = self._undecided.pop(producer_id, [])
+        if is_commit:
+            return entries
+        self.settled.add_all(entry.offset for entry in entries)
+        return []
+
+    def _apply(self, step: Step) -> None:
+        for end in step.ends:
+            self.plans.pop(end.plan_id, None)
+        for plan in step.plans:
+            self.plans[plan.plan_id] = plan
+            self.settled.add_all(plan.offsets)
+        self.settled.add_all(step.dropped)

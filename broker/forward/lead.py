@@ -1,0 +1,187 @@
+"""Makes the plans of each step, for the leader of a source partition in one leader epoch.
+
+Pure. A new leader epoch begins with a producer id of its own. Plans that an unclean election has
+lost are made again under another id, and are never mistaken for duplicates of what the old leader
+sent. The leader plans only when it has folded everything that was in its log when it was elected,
+so that no step of an earlier leader can follow.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...protocol.types import TopicIdPartition
+from .steps import GONE, REPLACED, End, Kind, Plan
+from .targets import REFUSED, GaveUp
+
+LAST_SEQUENCE: Final = 1 << 30
+"""The sequence number after which a target partition gets another producer id."""
+
+
+PLANS_BITS: Final = 20
+"""There are fewer plans in a step than 2 to this power."""
+
+
+class Wanted(NamedTuple):
+    """A batch that is to be planned."""
+
+    target: TopicIdPartition
+    kind: Kind
+    offsets: tuple[int, ...]
+    code: ErrorCode = ErrorCode.NONE
+
+
+class Replacement(NamedTuple):
+    """The ends of plans that were given up, and the batches that take their place."""
+
+    ends: tuple[End, ...]
+    wanted: tuple[Wanted, ...]
+    dead: tuple[int, ...] = ()
+    """Offsets of dead letters, for which the caller finds the target partitions."""
+
+
+class Mark(NamedTuple):
+    """A copy of what a leader has decided so far."""
+
+    plans: int
+    next: dict[TopicIdPartition, tuple[int, int]]
+    common: int
+    ids: list[int]
+
+
+class NeedsId(Exception):
+    """Raised if there is no producer id left; nothing has changed then."""
+
+
+class Lead:
+    """One leader epoch of a source partition."""
+
+    def __init__(self, epoch: int, start: int) -> None:
+        """`start` is the end of the log when the epoch began."""
+        self.epoch = epoch
+        self.start = start
+        self.ids: list[int] = []
+        """Producer ids that nobody has used."""
+        # Each step takes an offset, so that no leader uses the number of another one's plan.
+        self._plans = start << PLANS_BITS
+        self._next: dict[TopicIdPartition, tuple[int, int]] = {}
+        """The producer id of each target partition, and its next sequence number."""
+        self._common = -1
+        """The producer id of target partitions that have needed no other."""
+
+    def mark(self) -> Mark:
+        """Return what `restore` needs to take back the plans made from now on."""
+        return Mark(self._plans, dict(self._next), self._common, list(self.ids))
+
+    def restore(self, mark: Mark) -> None:
+        """Take back the plans made since `mark`, because their step was not written."""
+        self._plans, self._next, self._common, self.ids = mark
+
+    def plan(self, wanted: Iterable[Wanted], planned_ms: int) -> list[Plan]:
+        """Make the plans of a step; raise NeedsId if a producer id is missing."""
+        before = self.mark()
+        try:
+            return [self._plan(each, planned_ms) for each in wanted]
+        except NeedsId:
+            self.restore(before)
+            raise
+
+    def give_up(self, target: TopicIdPartition, producer_id: int) -> None:
+        """Use another id for a target partition from now on, if this is its present one."""
+        if self._next.get(target, (self._common, 0))[0] == producer_id:
+            self._next[target] = (-1, 0)
+
+    def _plan(self, wanted: Wanted, planned_ms: int) -> Plan:
+        count = len(wanted.offsets)
+        if wanted.kind is Kind.ALONE:
+            producer_id, sequence = self._fresh(), 0
+        else:
+            producer_id, sequence = self._next.get(wanted.target, (self._common, 0))
+            if producer_id < 0 or sequence + count > LAST_SEQUENCE:
+                is_first = wanted.target not in self._next
+                producer_id, sequence = self._fresh(), 0
+                if is_first:
+                    self._common = producer_id
+            self._next[wanted.target] = (producer_id, sequence + count)
+        self._plans += 1
+        return Plan(
+            self._plans,
+            wanted.target,
+            producer_id,
+            sequence,
+            wanted.kind,
+            int(wanted.code),
+            planned_ms,
+            wanted.offsets,
+        )
+
+    def _fresh(self) -> int:
+        if not self.ids:
+            raise NeedsId
+        return self.ids.pop(0)
+
+
+def replace(gave_up: GaveUp, *, has_dead_letters: bool) -> Replacement:
+    """Decide what becomes of the plans of a closed queue.
+
+    Records that a target refuses are tried one by one. One that is refused by itself is a dead
+    letter, or goes on trying under its own producer id. All other plans are made again.
+    """
+    failed, code = gave_up.plans[0], gave_up.code
+    if code == ErrorCode.UNKNOWN_TOPIC_ID:
+        offsets = [offset for plan in gave_up.plans for offset in plan.offsets]
+        ends = tuple(End(plan.plan_id, GONE) for plan in gave_up.plans)
+        may_be_dead = has_dead_letters and failed.kind is not Kind.DEAD_LETTER
+        return Replacement(ends, (), tuple(offsets) if may_be_dead else ())
+    ends = tuple(End(plan.plan_id, REPLACED) for plan in gave_up.plans)
+    again: list[Wanted] = []
+    dead: tuple[int, ...] = ()
+    if code not in REFUSED:
+        again.append(_again(failed))
+    elif len(failed.offsets) > 1:
+        again.extend(_again(failed, offset) for offset in failed.offsets)
+    elif has_dead_letters and failed.kind is not Kind.DEAD_LETTER:
+        dead = failed.offsets
+    else:
+        again.append(Wanted(failed.target, Kind.ALONE, failed.offsets, code))
+    again.extend(map(_again, gave_up.plans[1:]))
+    return Replacement(ends, tuple(again), dead)
+
+
+def without_deleted(wanted: Iterable[Wanted], log_start: int) -> tuple[list[Wanted], list[int]]:
+    """Return what is wanted without the records below the log start, and those records' offsets."""
+    kept: list[Wanted] = []
+    deleted: list[int] = []
+    for each in wanted:
+        offsets = tuple(offset for offset in each.offsets if offset >= log_start)
+        deleted.extend(offset for offset in each.offsets if offset < log_start)
+        if offsets:
+            kept.append(each._replace(offsets=offsets))
+    return kept, deleted
+
+
+def _again(plan: Plan, *offsets: int) -> Wanted:
+    return Wanted(plan.target, plan.kind, offsets or plan.offsets, ErrorCode(plan.code))
+
+
+def grouped(
+    placed: Sequence[tuple[TopicIdPartition, int]], most: int, sizes: Sequence[int], most_bytes: int
+) -> list[Wanted]:
+    """Return a batch for each target partition, or several, of records in their order.
+
+    `placed` has the target partition and the offset of each record, `sizes` its bytes.
+    """
+    batches: dict[TopicIdPartition, list[list[int]]] = {}
+    held: dict[TopicIdPartition, int] = {}
+    for (target, offset), size in zip(placed, sizes, strict=True):
+        open_ones = batches.setdefault(target, [])
+        if not open_ones or len(open_ones[-1]) == most or held[target] + size > most_bytes:
+            open_ones.append([])
+            held[target] = 0
+        open_ones[-1].append(offset)
+        held[target] += size
+    return [
+        Wanted(target, Kind.DUE, tuple(offsets))
+        for target, found in batches.items()
+        for offsets in found
+    ]

@@ -1,0 +1,114 @@
+"""The settings of a delay topic, whose records are forwarded to another topic when they are due."""
+
+from functools import partial
+
+from ..protocol.delays import BY_HEADER, BY_TIMESTAMP, FIXED, DelayRule
+from ..runtime import config
+from ..runtime.config import config_table
+from ..runtime.errors import ConfigError
+
+HOUR_MS = 60 * 60 * 1000
+DAY_MS = 24 * HOUR_MS
+DUE, ORIGINAL, NOW = "due", "original", "now"
+KEY, SAME = "key", "same"
+LONGEST_MS = 400 * DAY_MS
+setting = partial(config.setting, dynamic=True)
+
+
+@config_table
+class DelayConfig:
+    """The settings of one delay topic; of a topic without a target they have no effect."""
+
+    target: str = setting(
+        "minikafka.delay.target",
+        "",
+        doc="Makes this a delay topic: each record is forwarded to this topic when it is due.",
+    )
+    by: str = setting(
+        "minikafka.delay.by",
+        BY_HEADER,
+        choices=(BY_HEADER, BY_TIMESTAMP, FIXED),
+        doc="When a record is due. header: at minikafka-deliver-at, or minikafka-delay-ms after its"
+        " timestamp; timestamp: at its timestamp; fixed: minikafka.delay.ms after its timestamp.",
+    )
+    delay_ms: int = setting(
+        "minikafka.delay.ms",
+        0,
+        at_least=0,
+        at_most=LONGEST_MS,
+        doc="The delay of every record with minikafka.delay.by=fixed.",
+    )
+    max_ms: int = setting(
+        "minikafka.delay.max.ms",
+        30 * DAY_MS,
+        at_least=0,
+        at_most=LONGEST_MS,
+        doc="Records that are due later than this from now are refused with INVALID_TIMESTAMP.",
+    )
+    paused: bool = setting(
+        "minikafka.delay.paused",
+        False,
+        doc="While true, no more records are forwarded; what is due waits.",
+    )
+    keep_ms: int = setting(
+        "minikafka.delay.keep.ms",
+        DAY_MS,
+        at_least=0,
+        doc="How long forwarded records are kept for inspection, counted from their timestamps. It"
+        " replaces retention.ms and retention.bytes; a record that is not forwarded always stays.",
+    )
+    timestamp: str = setting(
+        "minikafka.delay.timestamp",
+        DUE,
+        choices=(DUE, ORIGINAL, NOW),
+        doc="The timestamp of a forwarded record: when it was due, its own, or when it was planned."
+        " With its own, the target's retention may delete it at once.",
+    )
+    partition: str = setting(
+        "minikafka.delay.partition",
+        KEY,
+        choices=(KEY, SAME),
+        doc="The partition of a forwarded record in its target: by its key, as Java's default"
+        " partitioner does, or the same number, modulo the target's partitions.",
+    )
+    undeliverable_ms: int = setting(
+        "minikafka.delay.undeliverable.ms",
+        HOUR_MS,
+        at_least=0,
+        doc="A record whose target is deleted is tried for this long before it is a dead letter.",
+    )
+    pending_max: int = setting(
+        "minikafka.delay.pending.max",
+        1_000_000,
+        at_least=1,
+        at_most=10_000_000,
+        doc="Records of one partition that may wait; beyond it producers get POLICY_VIOLATION. Each"
+        " takes about 20 bytes of memory on every replica.",
+    )
+    dead_letters: str = setting(
+        "minikafka.deadletter.topic",
+        "",
+        doc="The topic for records that their target refuses for good. Without it they are tried"
+        " again until it takes them, and do not stop other records.",
+    )
+
+    @property
+    def is_on(self) -> bool:
+        """True if the topic is a delay topic."""
+        return bool(self.target)
+
+    @property
+    def rule(self) -> DelayRule | None:
+        """How records say when they are due; None if the topic is no delay topic."""
+        return DelayRule(self.by, self.delay_ms, self.max_ms) if self.target else None
+
+    def check_with(self, *, is_compacted: bool, is_log_append_time: bool) -> None:
+        """Raise ConfigError if the topic's other settings do not go with a target."""
+        if not self.target:
+            return
+        key = "minikafka.delay.target"
+        if is_compacted:
+            raise ConfigError(key, self.target, "a compacted topic cannot be a delay topic")
+        if is_log_append_time and self.by == BY_TIMESTAMP:
+            why = "with message.timestamp.type=LogAppendTime producers cannot say when"
+            raise ConfigError("minikafka.delay.by", self.by, why)

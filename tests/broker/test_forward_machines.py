@@ -1,0 +1,515 @@
+"""The pure machines of the Forwarder: steps, offsets, the index, the fold, queues and plans."""
+
+from collections.abc import Sequence
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minikafka.broker.forward.drafting import Outlook, draft, replace_in
+from minikafka.broker.forward.due_index import RUN_ENTRIES, DueIndex, Entry
+from minikafka.broker.forward.emitting import build, partition_of
+from minikafka.broker.forward.folding import Folded, SourceState
+from minikafka.broker.forward.lead import Lead, NeedsId, Wanted, grouped, replace
+from minikafka.broker.forward.offset_set import BLOCK, OffsetSet
+from minikafka.broker.forward.steps import GONE, REPLACED, End, Kind, Plan, Step, decode, encode
+from minikafka.broker.forward.targets import (
+    LONGEST_REST_MS,
+    Ended,
+    GaveUp,
+    Phase,
+    TargetQueue,
+    Targets,
+)
+from minikafka.protocol.control.image import Topic
+from minikafka.protocol.delays import DELAY_MS, DELIVER_AT, DUE, HOPS, HOPS_MAX, SOURCE, DelayRule
+from minikafka.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
+from minikafka.protocol.messages.forward_records import FENCED, OFFSET_FORGOTTEN
+from minikafka.protocol.records.batch_header import BatchHeader, TimestampType
+from minikafka.protocol.records.records import (
+    BatchBuilder,
+    EndTransactionMarker,
+    Record,
+    build_end_transaction_batch,
+    records,
+)
+from minikafka.protocol.types import TopicIdPartition, TopicPartition
+from minikafka.storage.delay_config import DelayConfig
+from minikafka.storage.producer_state import FORWARD_EPOCH
+
+T0 = TopicIdPartition(b"t" * 16, 0)
+T1 = TopicIdPartition(b"t" * 16, 1)
+RULE = DelayRule("header", 0, 1_000_000)
+S = TopicPartition("later", 3)
+int64 = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+def _packed(value: object) -> bytes:
+    return bytes(msgpack.packb(value))
+
+
+offsets = st.lists(st.integers(0, 1 << 40), min_size=1, max_size=20).map(tuple)
+plans = st.builds(
+    Plan,
+    st.integers(0, 1 << 60),
+    st.builds(TopicIdPartition, st.binary(min_size=16, max_size=16), st.integers(0, 1 << 20)),
+    st.integers(0, 1 << 60),
+    st.integers(0, 1 << 30),
+    st.sampled_from(Kind),
+    st.sampled_from((0, 10, 87)),
+    st.integers(0, 1 << 44),
+    offsets,
+)
+ends = st.builds(End, st.integers(0, 1 << 60), st.integers(-3, 1 << 60))
+
+
+def plan(plan_id: int, *of: int, target: TopicIdPartition = T0, **other: int) -> Plan:
+    kind = Kind(other.get("kind", 0))
+    return Plan(plan_id, target, other.get("id", 7), other.get("at", 0), kind, 0, 5, of or (1,))
+
+
+# Steps.
+
+
+@given(st.builds(Step, st.lists(plans).map(tuple), st.lists(ends).map(tuple), offsets))
+def test_a_step_is_read_as_it_was_written(step: Step) -> None:
+    batch = encode(step, 5)
+    header = BatchHeader(batch)
+    (record,) = records(batch, check_crc=True)
+    assert (header.is_control, header.producer_id, record.timestamp) == (True, -1, 5)
+    assert decode(record.key, record.value) == step
+
+
+@given(st.binary(max_size=60) | st.recursive(int64 | st.binary(), st.lists).map(_packed))
+def test_no_bytes_of_a_step_do_harm(value: bytes) -> None:
+    key = b"\x00\x00\x75\x31"
+    try:
+        found = decode(key, value)
+    except RemoteProtocolError:
+        return
+    assert isinstance(found, Step)
+
+
+def test_other_control_records_are_no_steps() -> None:
+    assert decode(None, b"") is None
+    assert decode(b"\x00\x00\x00\x01", b"") is None
+    assert decode(b"\x00\x00\x75\x32", b"") is None
+
+
+# Offsets and the index.
+
+
+@given(st.lists(st.integers(0, 3 * BLOCK) | st.integers(0, 40)), st.integers(0, 20))
+def test_a_set_of_offsets_is_a_set(added: list[int], start: int) -> None:
+    model = dict.fromkeys(range(start))
+    found = OffsetSet(start)
+    for offset in added:
+        found.add(offset)
+        model[offset] = None
+        lowest = next(each for each in range(start, 4 * BLOCK) if each not in model)
+        assert found.lowest == lowest
+    assert all(offset in found for offset in added)
+    for offset in range(60):
+        assert (offset in found) == (offset in model)
+
+
+def test_a_full_block_costs_nothing() -> None:
+    found = OffsetSet()
+    found.add_all(reversed(range(3 * BLOCK)))
+    assert (found.lowest, found._blocks) == (3 * BLOCK, {})
+    found.rise_to(10 * BLOCK)
+    assert found.lowest == 10 * BLOCK
+
+
+entries = st.lists(st.builds(Entry, st.integers(0, 50), st.integers(0, 1_000)), unique=True)
+
+
+@given(st.lists(st.tuples(entries, st.integers(0, 60), st.integers(1, 5))))
+def test_the_index_gives_entries_in_the_order_of_times(
+    rounds: list[tuple[list[Entry], int, int]],
+) -> None:
+    index, model = DueIndex(), list[Entry]()
+    for added, up_to, most in rounds:
+        index.add(added)
+        model = sorted([*model, *added])
+        due = [each for each in model if each.due_ms <= up_to][:most]
+        assert index.take(up_to, most) == due
+        model = model[len(due) :]
+        assert len(index) == len(model)
+        assert index.next_due_ms == (model[0].due_ms if model else None)
+
+
+def test_the_index_gives_runs_and_new_entries_together() -> None:
+    index = DueIndex()
+    count = 2 * RUN_ENTRIES + 5
+    index.add(Entry(each * 7919 % count, each) for each in range(count))
+    index.forget(lambda offset: offset == 0)
+    taken = [*index.take(count // 2, count), *index.take(count, count)]
+    assert [each.due_ms for each in taken] == list(range(1, count))
+    assert len(index) == 0
+
+
+# The fold.
+
+
+def batch_at(offset: int, *said: Sequence[tuple[str, bytes]], producer_id: int = -1) -> bytearray:
+    builder = BatchBuilder(is_transactional=producer_id >= 0)
+    for each in said:
+        builder.append(100, b"k", b"v", each)
+    return builder.build(base_offset=offset, producer_id=producer_id, leader_epoch=2)
+
+
+def fold(state: SourceState, batch: bytearray, offset: int) -> Folded:
+    header = BatchHeader(batch)
+    header.base_offset = offset
+    found = [each._replace(offset=offset + place) for place, each in enumerate(records(batch))]
+    return state.fold(header, found, RULE, lambda at, error: None)
+
+
+def delay(ms: int) -> list[tuple[str, bytes]]:
+    return [(DELAY_MS, b"%d" % ms)]
+
+
+def test_records_wait_until_a_step_names_them() -> None:
+    state = SourceState()
+    assert fold(state, batch_at(0, delay(5), delay(1)), 0).entries == [Entry(105, 0), Entry(101, 1)]
+    assert (state.folded, state.low) == (2, 0)
+    step = Step((plan(1, 1),))
+    assert fold(state, encode(step, 0), 2).step == step
+    assert (list(state.plans), state.low) == ([1], 0)
+    fold(state, encode(Step(ends=(End(1, 50),), dropped=(0,)), 0), 3)
+    assert (state.plans, state.low, state.settled.lowest) == ({}, 4, 4)
+
+
+def test_records_of_a_transaction_wait_once_it_commits() -> None:
+    state = SourceState()
+    assert fold(state, batch_at(0, delay(5), producer_id=9), 0).entries == []
+    assert fold(state, batch_at(1, delay(5), producer_id=8), 1).entries == []
+    abort = build_end_transaction_batch(EndTransactionMarker(False, 0), 9, 0, 0)
+    commit = build_end_transaction_batch(EndTransactionMarker(True, 0), 8, 0, 0)
+    assert fold(state, abort, 2).entries == []
+    assert state.low == 1
+    assert fold(state, commit, 3).entries == [Entry(105, 1)]
+    assert state.low == 1
+
+
+def test_what_is_deleted_and_what_is_no_record_is_over() -> None:
+    state = SourceState()
+    state.skip_to(10)
+    assert (state.folded, state.low, state.epoch) == (10, 10, -1)
+    # A gap before the batch, and a log start inside of it.
+    assert fold(state, batch_at(15, delay(1), delay(2)), 15).entries[0].offset == 15
+    assert (state.settled.lowest, state.epoch) == (15, 2)
+    state = SourceState(16)
+    assert [each.offset for each in fold(state, batch_at(15, delay(1), delay(2)), 15).entries] == [
+        16
+    ]
+
+
+def test_an_unreadable_step_is_passed_over() -> None:
+    state, told = SourceState(), list[int]()
+    builder = BatchBuilder(is_control=True)
+    builder.append(0, b"\x00\x00\x75\x31", b"nonsense")
+    batch = builder.build()
+    state.fold(BatchHeader(batch), records(batch), RULE, lambda at, error: told.append(at))
+    assert (told, state.low) == ([0], 1)
+
+
+# Queues.
+
+
+def test_an_answer_ends_a_plan_and_the_next_is_sent() -> None:
+    targets = Targets()
+    for each in (plan(1), plan(2, at=1), plan(3, target=T1)):
+        targets.add(each)
+    first, other = targets.ready(0)
+    assert (first.plans[0].plan_id, other.plans[0].plan_id) == (1, 3)
+    first.phase = Phase.SENT
+    assert targets.ready(0) == [other]
+    assert first.on_answer(ErrorCode.NONE, 40, 0) == Ended(plan(1), 40)
+    assert first.on_answer(ErrorCode.NONE, OFFSET_FORGOTTEN, 0) == Ended(plan(2, at=1), -1)
+    assert other.on_answer(ErrorCode.NONE, 0, 0) is not None
+    assert targets.ready(0) == [] == list(targets)
+
+
+def test_a_fault_that_passes_is_waited_for_longer_each_time() -> None:
+    targets = Targets()
+    targets.add(plan(1))
+    (queue,) = targets.ready(0)
+    waits = []
+    now = 0
+    for _ in range(12):
+        assert queue.on_answer(ErrorCode.NOT_ENOUGH_REPLICAS, -1, now) is None
+        assert targets.ready(now) == []
+        ready_ms = targets.next_ready_ms()
+        assert ready_ms is not None
+        waits.append(ready_ms - now)
+        now = ready_ms
+        assert targets.ready(now) == [queue]
+    assert waits[:3] == [100, 200, 400]
+    assert waits[-1] == LONGEST_REST_MS
+    assert not queue.is_fencing
+
+
+@pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_PRODUCER_ID])
+def test_a_fault_that_stays_is_fenced_before_the_plans_are_given_up(code: ErrorCode) -> None:
+    targets = Targets()
+    targets.add(plan(1))
+    targets.add(plan(2, at=1))
+    (queue,) = targets.ready(0)
+    assert queue.on_answer(code, -1, 0) is None
+    assert (queue.is_fencing, queue.phase) == (True, Phase.READY)
+    # A fence that fails is repeated, and what it was for is not forgotten.
+    queue.on_answer(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, 0)
+    assert queue.is_fencing
+    assert queue.on_answer(ErrorCode.NONE, FENCED, 0) == GaveUp((plan(1), plan(2, at=1)), code)
+    assert targets.ready(1_000) == []
+
+
+def test_a_fence_may_find_that_the_batch_is_there() -> None:
+    targets = Targets()
+    targets.add(plan(1))
+    (queue,) = targets.ready(0)
+    queue.on_answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, 0)
+    assert queue.on_answer(ErrorCode.NONE, 17, 0) == Ended(plan(1), 17)
+    assert not queue.is_fencing
+
+
+def test_a_newer_producer_waits_for_an_older_one_unless_that_is_alone() -> None:
+    targets = Targets()
+    targets.add(plan(1))
+    targets.add(plan(2, id=8))
+    assert [each.producer_id for each in targets.ready(0)] == [7]
+    targets = Targets()
+    targets.add(plan(1, kind=Kind.ALONE))
+    targets.add(plan(2, id=8))
+    alone, other = targets.ready(0)
+    assert other.producer_id == 8
+    # It is tried for ever, seldom, and without a fence: it may be taken one day.
+    assert alone.on_answer(ErrorCode.MESSAGE_TOO_LARGE, -1, 0) is None
+    assert (alone.is_fencing, alone.ready_at_ms) == (False, LONGEST_REST_MS)
+
+
+def test_a_target_that_stays_deleted_is_given_up() -> None:
+    queue = _queue(plan(1))
+    assert queue.on_gone(10, 1_000) is None
+    assert queue.on_gone(900, 1_000) is None
+    assert queue.on_gone(1_010, 1_000) == GaveUp((plan(1),), ErrorCode.UNKNOWN_TOPIC_ID)
+    queue = _queue(plan(1))
+    queue.on_gone(10, 1_000)
+    queue.on_answer(ErrorCode.NOT_ENOUGH_REPLICAS, -1, 500)
+    assert queue.on_gone(1_010, 1_000) is None, "it was there in between"
+
+
+def _queue(one: Plan) -> TargetQueue:
+    targets = Targets()
+    targets.add(one)
+    (queue,) = targets.ready(0)
+    return queue
+
+
+# Plans.
+
+
+def test_sequences_run_on_and_ids_are_used_once() -> None:
+    lead = Lead(3, 50)
+    with pytest.raises(NeedsId):
+        lead.plan([Wanted(T0, Kind.DUE, (1,))], 0)
+    lead.ids = [7, 8, 9]
+    made = lead.plan([Wanted(T0, Kind.DUE, (1, 2)), Wanted(T1, Kind.DUE, (3,))], 0)
+    made += lead.plan([Wanted(T0, Kind.DUE, (4,)), Wanted(T0, Kind.ALONE, (5,))], 0)
+    assert [(each.producer_id, each.base_sequence) for each in made] == [
+        (7, 0),
+        (7, 0),
+        (7, 2),
+        (8, 0),
+    ]
+    assert len({each.plan_id: None for each in made}) == 4
+    lead.give_up(T0, 7)
+    (again,) = lead.plan([Wanted(T0, Kind.DUE, (6,))], 0)
+    (beside,) = lead.plan([Wanted(T1, Kind.DUE, (7,))], 0)
+    assert (again.producer_id, again.base_sequence) == (9, 0)
+    assert (beside.producer_id, beside.base_sequence) == (7, 1)
+
+
+def test_plans_that_were_not_written_leave_no_gap() -> None:
+    lead = Lead(3, 50)
+    lead.ids = [7]
+    lead.plan([Wanted(T0, Kind.DUE, (1,))], 0)
+    before = lead.mark()
+    first = lead.plan([Wanted(T0, Kind.DUE, (2,))], 0)
+    lead.restore(before)
+    assert lead.plan([Wanted(T0, Kind.DUE, (2,))], 0) == first
+    with pytest.raises(NeedsId):
+        lead.plan([Wanted(T0, Kind.DUE, (3,)), Wanted(T0, Kind.ALONE, (4,))], 0)
+    (after,) = lead.plan([Wanted(T0, Kind.DUE, (3,))], 0)
+    assert after.base_sequence == 2
+
+
+def test_the_next_leader_numbers_its_plans_differently() -> None:
+    old, new = Lead(3, 50), Lead(4, 51)
+    old.ids, new.ids = [7], [8]
+    many = [Wanted(T0, Kind.ALONE if not each else Kind.DUE, (each,)) for each in range(1, 999)]
+    ids = [each.plan_id for each in (*old.plan(many, 0), *new.plan(many, 0))]
+    assert len(dict.fromkeys(ids)) == len(ids)
+
+
+TOO_LARGE = ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    ("failed", "code", "has_dead_letters", "wanted", "dead"),
+    [
+        (plan(1, 4, 5), TOO_LARGE, True, [(Kind.DUE, (4,)), (Kind.DUE, (5,))], ()),
+        (plan(1, 4), TOO_LARGE, True, [], (4,)),
+        (plan(1, 4), TOO_LARGE, False, [(Kind.ALONE, (4,))], ()),
+        (plan(1, 4, kind=Kind.DEAD_LETTER), TOO_LARGE, True, [(Kind.ALONE, (4,))], ()),
+        (plan(1, 4, 5), ErrorCode.UNKNOWN_PRODUCER_ID, True, [(Kind.DUE, (4, 5))], ()),
+    ],
+)
+def test_plans_that_were_given_up_are_replaced(
+    failed: Plan,
+    code: ErrorCode,
+    has_dead_letters: bool,
+    wanted: list[tuple[Kind, tuple[int, ...]]],
+    dead: tuple[int, ...],
+) -> None:
+    found = replace(GaveUp((failed, plan(2, 9)), code), has_dead_letters=has_dead_letters)
+    assert found.ends == (End(1, REPLACED), End(2, REPLACED))
+    assert [(each.kind, each.offsets) for each in found.wanted] == [*wanted, (Kind.DUE, (9,))]
+    assert found.dead == dead
+
+
+def test_records_of_a_deleted_target_are_dead_letters_together() -> None:
+    gave_up = GaveUp((plan(1, 4, 5), plan(2, 9)), ErrorCode.UNKNOWN_TOPIC_ID)
+    found = replace(gave_up, has_dead_letters=True)
+    assert (found.ends, found.wanted) == ((End(1, GONE), End(2, GONE)), ())
+    assert found.dead == (4, 5, 9)
+    assert replace(gave_up, has_dead_letters=False).dead == ()
+
+
+def test_batches_are_bounded_in_number_and_size() -> None:
+    placed = [(T0, 1), (T1, 2), (T0, 3), (T0, 4), (T0, 5)]
+    by_number = grouped(placed, 2, [1] * 5, 100)
+    assert [each.offsets for each in by_number] == [(1, 3), (4, 5), (2,)]
+    by_size = grouped(placed, 9, [60, 1, 60, 30, 200], 100)
+    assert [each.offsets for each in by_size] == [(1,), (3, 4), (5,), (2,)]
+
+
+# Where records go, and as what.
+
+TOPICS = {"now": Topic("now", b"n" * 16), "dead": Topic("dead", b"d" * 16)}
+for _topic in TOPICS.values():
+    _topic.partitions.update(dict.fromkeys(range(4)))  # type: ignore[arg-type]
+
+
+def record(offset: int, *headers: tuple[str, bytes], key: bytes | None = None) -> Record:
+    return Record(offset, 1_000, TimestampType.CREATE_TIME, key, b"v", headers)
+
+
+def outlook(**settings: str) -> Outlook:
+    given = {"target": "now", **settings}
+    return Outlook(S, DelayConfig(**given), TOPICS.get, 2)  # type: ignore[arg-type]
+
+
+def test_a_record_waits_for_its_target_for_some_time() -> None:
+    due, found = [Entry(5, 4)], {4: record(4)}
+    gone = outlook(target="gone", dead_letters="dead")
+    assert draft(due, found, gone, 3_600_004).waiting == due
+    made = draft(due, found, gone, 3_600_005)
+    (wanted,) = made.wanted
+    assert (wanted.kind, wanted.target.partition) == (Kind.DEAD_LETTER, 3)
+    assert draft(due, found, outlook(target="gone"), 3_600_005).dropped == [4]
+
+
+def test_a_record_that_is_gone_or_goes_round_is_not_forwarded() -> None:
+    round_ = record(5, (HOPS, b"%d" % HOPS_MAX))
+    made = draft([Entry(5, 4), Entry(5, 5)], {5: round_}, outlook(dead_letters="dead"), 10)
+    assert made.dropped == [4]
+    assert [(each.kind, each.code) for each in made.wanted] == [
+        (Kind.DEAD_LETTER, ErrorCode.INVALID_RECORD)
+    ]
+
+
+def test_what_was_deleted_of_a_plan_is_not_planned_again() -> None:
+    made, lead = draft([], {}, outlook(), 0), Lead(0, 0)
+    gave_up = [GaveUp((plan(1, 1, 2, 3),), ErrorCode.UNKNOWN_PRODUCER_ID)]
+    assert replace_in(made, gave_up, outlook(), lead) == [End(1, REPLACED)]
+    assert ([each.offsets for each in made.wanted], made.dropped) == ([(2, 3)], [1])
+
+
+def test_keys_go_where_javas_partitioner_puts_them() -> None:
+    config = DelayConfig(target="now")
+    assert partition_of(record(1, key=b"21"), S, 1_000, config) == 340
+    assert partition_of(record(1), S, 2, config) == 1
+    same = DelayConfig(target="now", partition="same")
+    assert partition_of(record(1, key=b"21"), S, 1_000, same) == 3
+
+
+@pytest.mark.parametrize(("mode", "timestamp"), [("due", 1_007), ("original", 1_000), ("now", 5)])
+def test_a_forwarded_record_says_where_it_comes_from(mode: str, timestamp: int) -> None:
+    said = (("x", b"1"), (DELAY_MS, b"7"))
+    config = DelayConfig(target="now", timestamp=mode)
+    batch = build(plan(1, 4, at=12), {4: record(4, *said, key=b"k")}, S, config)
+    header = BatchHeader(batch)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (
+        7,
+        FORWARD_EPOCH,
+        12,
+    )
+    (found,) = records(batch, check_crc=True)
+    assert (found.key, found.value, found.timestamp) == (b"k", b"v", timestamp)
+    assert dict(found.headers) == {
+        "x": b"1",
+        SOURCE: b"later/3/4",
+        DUE: b"1007",
+        HOPS: b"1",
+    }
+
+
+# Times.
+
+
+@pytest.mark.parametrize(
+    ("rule", "headers", "due"),
+    [
+        (RULE, (), 0),
+        (RULE, ((DELIVER_AT, b"77"),), 77),
+        (RULE, ((DELAY_MS, b"77"),), 1_077),
+        (RULE, ((DELAY_MS, b"1"), (DELAY_MS, b"2")), 1_002),
+        (DelayRule("timestamp"), ((DELAY_MS, b"77"),), 1_000),
+        (DelayRule("fixed", 5), ((DELAY_MS, b"77"),), 1_005),
+    ],
+)
+def test_when_a_record_is_due(
+    rule: DelayRule, headers: Sequence[tuple[str, bytes]], due: int
+) -> None:
+    assert rule.due_of(1_000, headers) == due
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ((DELAY_MS, b""),),
+        ((DELAY_MS, b"-1"),),
+        ((DELAY_MS, b" 1"),),
+        ((DELAY_MS, b"\xd9\xa1"),),
+        ((DELIVER_AT, b"9" * 20),),
+        ((DELAY_MS, b"1"), (DELIVER_AT, b"1")),
+    ],
+)
+def test_times_that_say_nothing(headers: Sequence[tuple[str, bytes]]) -> None:
+    with pytest.raises(ApiError) as refused:
+        RULE.due_of(1_000, headers)
+    assert refused.value.code is ErrorCode.INVALID_RECORD
+    assert RULE.due_or_at_once(1_000, headers) == 0
+
+
+def test_a_delay_has_a_bound_and_needs_a_timestamp() -> None:
+    with pytest.raises(ApiError) as refused:
+        RULE.check(1_000, ((DELIVER_AT, b"1002001"),), 2_000)
+    assert refused.value.code is ErrorCode.INVALID_TIMESTAMP
+    RULE.check(1_000, ((DELIVER_AT, b"1002000"),), 2_000)
+    with pytest.raises(ApiError):
+        DelayRule("fixed", 5).due_of(-1, ())

@@ -1,0 +1,462 @@
+"""Scenarios R: delay topics, whose records the Forwarder moves to their target, exactly once."""
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import pytest
+
+from minikafka.broker.forward.source import Source
+from minikafka.client.errors import AdminError, DeliveryFailed
+from minikafka.client.producer.producer import Producer
+from minikafka.client.records import ConsumerRecord
+from minikafka.protocol.delays import DELAY_MS, DELIVER_AT, DUE, HOPS, SOURCE
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.partitioning import partition_for_key
+from minikafka.protocol.types import TopicPartition
+from minikafka.storage.producer_state import FORWARD_EPOCH
+
+from ..simulation.stage import Client, Stage, staged
+
+MIN_ISR = {"min.insync.replicas": "2"}
+INTERNAL = "__consumer_offsets"
+FIXED_100 = {"minikafka.delay.by": "fixed", "minikafka.delay.ms": "100"}
+
+
+async def delay_topic(
+    stage: Stage, settings: Mapping[str, str] | None = None, targets: int = 1
+) -> None:
+    """Make the topic "later", which broker 1 leads, and its target "now", which broker 2 leads."""
+    replicas = [[2, 3, 1], [3, 1, 2], [1, 2, 3]][:targets]
+    await stage.create_topic("now", replicas, configs=MIN_ISR)
+    configs = {**MIN_ISR, "minikafka.delay.target": "now", **(settings or {})}
+    await stage.create_topic("later", [[1, 2, 3]], configs=configs)
+
+
+async def park(
+    stage: Stage, *values: tuple[bytes, int], header: str = DELAY_MS, client: Client | None = None
+) -> Client:
+    """Produce values to "later" that are due after so many ms each."""
+    client = client or await stage.client()
+    runtime = client.runtime
+
+    async def send() -> None:
+        bootstrap = stage.cluster.bootstrap
+        async with Producer(
+            bootstrap_servers=bootstrap, runtime=runtime, linger_ms=0, request_timeout_ms=2_000
+        ) as producer:
+            now = runtime.wall_ms() if header == DELIVER_AT else 0
+            sent = [
+                producer.send(
+                    "later", value, key=value, headers=[(header, b"%d" % (now + delay_ms))]
+                )
+                for value, delay_ms in values
+            ]
+            for each in sent:
+                await each
+
+    await client.ask(send)
+    return client
+
+
+async def in_target(stage: Stage, index: int = 0, topic: str = "now") -> list[ConsumerRecord]:
+    """Read what the target holds now."""
+    client, consumer = await stage.consumer()
+    there = TopicPartition(topic, index)
+
+    async def ask() -> list[ConsumerRecord]:
+        end = (await consumer.end_offsets([there]))[there]
+        consumer.assign([there])
+        consumer.seek(there, 0)
+        found: list[ConsumerRecord] = []
+        while await consumer.position(there) < end:
+            found.extend(await consumer.poll(timeout_ms=500))
+        await consumer.close()
+        return found
+
+    return await client.ask(ask)
+
+
+def headers_of(record: ConsumerRecord) -> dict[str, bytes | None]:
+    return dict(record.headers)
+
+
+async def until_idle(stage: Stage, seconds: float = 60) -> None:
+    """Wait until the leader of "later" has nothing left to forward and has written that down."""
+
+    def is_idle() -> bool:
+        leader = stage.state("later").leader
+        if leader < 0 or stage.daemon(leader).service is None:
+            return False
+        partition = stage.partition(leader, "later")
+        source = stage.broker(leader).parts.forwarder.sources.get(partition)
+        return (
+            source is not None
+            and source.lead is not None
+            and source.state.folded == partition.log_end_offset
+            and not source.pending
+            and not source.state.plans
+        )
+
+    await stage.until(is_idle, "everything is forwarded", seconds)
+
+
+@staged()
+async def test_r_01_a_record_comes_once_it_is_due(stage: Stage) -> None:
+    await delay_topic(stage)
+    client = await park(stage, (b"b", 2_000), (b"a", 1_000))
+    parked_at = client.runtime.wall_ms()
+    await park(stage, (b"c", 3_000), header=DELIVER_AT, client=client)
+    now = stage.partition(2, "now")
+    await stage.until(lambda: now.high_watermark == 1, "a", 5)
+    assert 0 <= client.runtime.wall_ms() - parked_at - 1_000 < 250
+    await until_idle(stage)
+    found = await in_target(stage)
+    assert [record.value for record in found] == [b"a", b"b", b"c"]
+    said = headers_of(found[0])
+    assert said[SOURCE] == b"later/0/1"
+    assert int(said[DUE] or b"") == found[0].timestamp_ms
+    assert (said[HOPS], DELAY_MS in said) == (b"1", False)
+
+
+@staged()
+async def test_r_01_by_timestamp_and_after_a_fixed_time(stage: Stage) -> None:
+    await delay_topic(stage, FIXED_100)
+    await stage.send("later", b"x")
+    await until_idle(stage)
+    await stage.alter_configs("later", {"minikafka.delay.by": "timestamp"})
+    await stage.send("later", b"y")
+    await until_idle(stage)
+    assert await stage.read("now") == [b"x", b"y"]
+
+
+@staged()
+async def test_r_02_times_that_say_nothing_are_refused(stage: Stage) -> None:
+    await delay_topic(stage)
+    client = await stage.client()
+    month = 31 * 24 * 3_600_000
+    wrong: list[tuple[list[tuple[str, bytes]], ErrorCode]] = [
+        ([(DELAY_MS, b"abc")], ErrorCode.INVALID_RECORD),
+        ([(DELAY_MS, b"-1")], ErrorCode.INVALID_RECORD),
+        ([(DELAY_MS, b"5"), (DELIVER_AT, b"5")], ErrorCode.INVALID_RECORD),
+        ([(DELAY_MS, b"%d" % month)], ErrorCode.INVALID_TIMESTAMP),
+    ]
+
+    async def send(headers: list[tuple[str, bytes]], codec: str) -> None:
+        bootstrap = stage.cluster.bootstrap
+        async with Producer(
+            bootstrap_servers=bootstrap, runtime=client.runtime, compression_type=codec
+        ) as producer:
+            await producer.send("later", b"v", headers=headers)
+
+    for headers, code in wrong:
+        for codec in ("none", "gzip"):
+            with pytest.raises(DeliveryFailed) as refused:
+                await client.ask(partial(send, headers, codec))
+            assert refused.value.error.code is code
+    assert stage.partition(1, "later").log_end_offset == 0
+    await client.ask(lambda: send([(DELIVER_AT, b"5")], "none"))
+    await client.ask(lambda: send([], "gzip"))
+    await until_idle(stage)
+    assert await stage.read("now") == [b"v", b"v"]
+
+
+@staged()
+async def test_r_03_the_targets_order_is_that_of_times_and_offsets(stage: Stage) -> None:
+    await delay_topic(stage, targets=3)
+    dice = random.Random(3)
+    parked = [(b"%d" % number, dice.randrange(500, 3_000)) for number in range(1_000)]
+    await park(stage, *parked)
+    await until_idle(stage)
+    count = 0
+    for index in range(3):
+        found = await in_target(stage, index)
+        order = [
+            (int(said[DUE] or b""), int((said[SOURCE] or b"").rpartition(b"/")[2]))
+            for said in map(headers_of, found)
+        ]
+        assert order == sorted(order)
+        count += len(found)
+    assert count == 1_000
+
+
+async def killed_on_the_way(stage: Stage, dice: random.Random) -> Sequence[bytes]:
+    """Park records while brokers are killed and stopped; return the values that were parked."""
+    await delay_topic(stage, targets=3)
+    sent: list[bytes] = []
+    for turn in range(6):
+        values = [(b"%d.%d" % (turn, each), dice.randrange(4_000)) for each in range(20)]
+        await park(stage, *values)
+        sent.extend(value for value, _ in values)
+        await stage.sleep(dice.random())
+        victim = dice.choice((stage.state("later").leader, stage.state("now").leader, 3))
+        if victim > 0 and stage.daemon(victim).alive:
+            stage.kill(victim)
+            await stage.sleep(dice.random() * 2)
+            stage.start(victim)
+            await stage.ready(victim)
+            await stage.until(lambda: len(stage.state("later").isr) == 3, "full ISR", 30)
+            await stage.until(lambda: len(stage.state("now").isr) == 3, "full ISR", 30)
+    return sent
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_r_04_to_08_each_record_once_though_leaders_are_killed(seed: int) -> None:
+    @staged(seed=seed)
+    async def story(stage: Stage) -> None:
+        sent = await killed_on_the_way(stage, random.Random(seed))
+        await until_idle(stage)
+        found = [record for index in range(3) for record in await in_target(stage, index)]
+        assert sorted(record.value or b"" for record in found) == sorted(sent)
+
+    story()
+
+
+def source_of(stage: Stage, broker: int) -> Source:
+    """Return a broker's source of "later"."""
+    return stage.broker(broker).parts.forwarder.sources[stage.partition(broker, "later")]
+
+
+@staged()
+async def test_r_09_an_unclean_election_of_the_source_loses_no_record_that_is_left(
+    stage: Stage,
+) -> None:
+    """The new leader knows nothing of a plan that was sent, and plans the record once more."""
+    unclean = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    await stage.create_topic("now", [[2]], configs={"min.insync.replicas": "1"})
+    configs = {**unclean, "minikafka.delay.target": "now"}
+    await stage.create_topic("later", [[1, 3]], configs=configs)
+    await park(stage, (b"a", 2_000), (b"b", 2_500))
+    await stage.until(lambda: stage.partition(3, "later").high_watermark == 2, "replicated")
+    stage.kill(3)
+    await stage.until(lambda: stage.state("later").isr == (1,), "broker 1 is alone")
+    await until_idle(stage)
+    stage.kill(1)
+    stage.start(3)
+    await stage.until(lambda: stage.state("later").leader == 3, "an unclean leader", 30)
+    await until_idle(stage)
+    found = await in_target(stage)
+    # At least once: each copy names the same record of the source.
+    assert [record.value for record in found] == [b"a", b"b"] * 2
+    assert [headers_of(record)[SOURCE] for record in found] == [b"later/0/0", b"later/0/1"] * 2
+
+
+@staged()
+async def test_r_11_an_unclean_election_of_the_target_does_not_stop_later_records(
+    stage: Stage,
+) -> None:
+    unclean = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    await stage.create_topic("now", [[2, 3]], configs=unclean)
+    await stage.create_topic("later", [[1]], configs={"minikafka.delay.target": "now", **unclean})
+    await park(stage, (b"a", 0))
+    await until_idle(stage)
+    stage.kill(3)
+    await stage.until(lambda: stage.state("now").isr == (2,), "broker 2 is alone")
+    await park(stage, (b"lost", 0))
+    await until_idle(stage)
+    stage.kill(2)
+    stage.start(3)
+    await stage.until(lambda: stage.state("now").leader == 3, "an unclean leader", 30)
+    await park(stage, (b"b", 0), (b"c", 100))
+    await until_idle(stage)
+    assert await stage.read("now") == [b"a", b"b", b"c"]
+
+
+@staged()
+async def test_r_12_a_record_its_target_refuses_is_a_dead_letter_and_nothing_else(
+    stage: Stage,
+) -> None:
+    await stage.create_topic("dead", 1)
+    await delay_topic(stage, {"minikafka.deadletter.topic": "dead"})
+    await stage.alter_configs("now", {"max.message.bytes": "500"})
+    await park(stage, (b"a", 100), (b"x" * 600, 100), (b"b", 100))
+    await until_idle(stage)
+    assert await stage.read("now") == [b"a", b"b"]
+    (dead,) = await in_target(stage, topic="dead")
+    said = headers_of(dead)
+    assert said["__dlq.errors.topic"] == b"later"
+    assert said["__dlq.errors.offset"] == b"1"
+    assert (said["__dlq.errors.message"] or b"").startswith(b"MESSAGE_TOO_LARGE")
+    # The plan that was given up is fenced: it cannot be appended any more, whatever the limit.
+    known = stage.partition(2, "now").log.producers
+    ids = [each for each in range(10_000) if known.known(each) is not None]
+    epochs = [producer.epoch for each in ids if (producer := known.known(each)) is not None]
+    assert FORWARD_EPOCH + 1 in epochs
+
+
+@staged()
+async def test_r_28_a_record_that_does_not_fit_stops_no_other(stage: Stage) -> None:
+    """Without a topic for dead letters it is tried until its target takes it."""
+    await delay_topic(stage)
+    await stage.alter_configs("now", {"max.message.bytes": "500"})
+    await park(stage, (b"x" * 600, 100), (b"a", 100))
+    await stage.until(lambda: stage.partition(2, "now").high_watermark >= 2, "a, and a marker")
+    await park(stage, (b"b", 100))
+    await stage.sleep(2)
+    assert await stage.read("now") == [b"a", b"b"]
+    await stage.alter_configs("now", {"max.message.bytes": "5000"})
+    await until_idle(stage, 120)
+    assert await stage.read("now") == [b"a", b"b", b"x" * 600]
+
+
+@staged()
+async def test_r_13_a_target_that_does_not_commit_holds_only_its_own_records(stage: Stage) -> None:
+    await stage.create_topic("now", [[2, 3], [1, 2]], configs={"min.insync.replicas": "2"})
+    await stage.create_topic("later", [[1]], configs={"minikafka.delay.target": "now"})
+    stage.kill(3)
+    keys = [b"%d" % each for each in range(20)]
+    here = [key for key in keys if partition_for_key(key, 2) == 1]
+    await park(stage, *[(key, 10) for key in keys])
+    await stage.until(lambda: stage.partition(1, "now", 1).high_watermark == len(here), "those")
+    assert stage.partition(2, "now").high_watermark == 0
+    stage.start(3)
+    await until_idle(stage)
+    both = [record.value or b"" for index in (0, 1) for record in await in_target(stage, index)]
+    assert sorted(both) == sorted(keys)
+
+
+@staged()
+async def test_r_15_only_committed_records_are_forwarded(stage: Stage) -> None:
+    await delay_topic(stage)
+    client = await stage.client()
+
+    async def transact() -> None:
+        bootstrap = stage.cluster.bootstrap
+        async with Producer(
+            bootstrap_servers=bootstrap, runtime=client.runtime, transactional_id="t"
+        ) as producer:
+            for value, commits in ((b"no", False), (b"yes", True)):
+                await producer.begin_transaction()
+                await producer.send("later", value, headers=[(DELAY_MS, b"10")])
+                await stage.sleep(1)
+                if commits:
+                    await producer.commit_transaction()
+                else:
+                    await producer.abort_transaction()
+
+    await client.ask(transact)
+    await until_idle(stage)
+    assert await stage.read("now") == [b"yes"]
+
+
+@staged()
+async def test_r_19_a_leader_whose_clock_is_set_back_is_late_and_never_early(stage: Stage) -> None:
+    await delay_topic(stage)
+    stage.skew(1, -3_600_000)
+    await park(stage, (b"a", 1_000))
+    await stage.sleep(10)
+    assert await stage.read("now") == []
+    stage.skew(1, 3_600_000)
+    await until_idle(stage, 120)
+    assert await stage.read("now") == [b"a"]
+
+
+@staged(seconds=3_000)
+async def test_r_21_what_waits_outlives_retention_and_what_is_forwarded_does_not(
+    stage: Stage,
+) -> None:
+    settings = {
+        "retention.ms": "1000",
+        "retention.bytes": "1",
+        "segment.bytes": "300",
+        "minikafka.delay.keep.ms": "1000",
+    }
+    await delay_topic(stage, settings)
+    await park(stage, *[(b"%d" % each, 100) for each in range(20)])
+    await park(stage, (b"last", 1_200_000), *[(b"%d" % each, 100) for each in range(20, 40)])
+    now = stage.partition(2, "now")
+    await stage.until(lambda: now.high_watermark == 40, "all but one", 30)
+    later = stage.partition(1, "later")
+    await stage.until(lambda: later.log_start_offset > 0, "retention", 700)
+    assert later.log_start_offset <= 20
+    await until_idle(stage, 1_500)
+    assert (await stage.read("now"))[-1] == b"last"
+    await stage.until(lambda: later.log_start_offset > 20, "retention", 700)
+
+
+@staged()
+async def test_r_25_a_target_that_is_deleted_and_made_again_gets_what_was_not_planned(
+    stage: Stage,
+) -> None:
+    await delay_topic(stage, {"minikafka.delay.undeliverable.ms": "60000"})
+    await park(stage, (b"a", 2_000))
+    await stage.delete_topic("now")
+    await stage.sleep(4)
+    await stage.create_topic("now", 1)
+    await until_idle(stage)
+    assert await stage.read("now") == [b"a"]
+
+
+@staged()
+async def test_r_25_without_its_target_a_record_is_a_dead_letter_in_time(stage: Stage) -> None:
+    await stage.create_topic("dead", 1)
+    settings = {
+        "minikafka.delay.undeliverable.ms": "3000",
+        "minikafka.deadletter.topic": "dead",
+    }
+    await delay_topic(stage, settings)
+    await park(stage, (b"a", 1_000))
+    await stage.delete_topic("now")
+    await until_idle(stage)
+    (dead,) = await in_target(stage, topic="dead")
+    message = headers_of(dead)["__dlq.errors.message"] or b""
+    assert message.startswith(b"UNKNOWN_TOPIC_OR_PARTITION")
+
+
+@staged()
+async def test_r_26_a_source_that_is_deleted_leaves_nothing_behind(stage: Stage) -> None:
+    await delay_topic(stage)
+    await park(stage, *[(b"%d" % each, 500) for each in range(100)])
+    await stage.delete_topic("later")
+    forwarders = [stage.broker(each).parts.forwarder for each in (1, 2, 3)]
+    await stage.until(lambda: not any(each.sources for each in forwarders), "no sources")
+    await delay_topic_again(stage)
+    await park(stage, (b"new", 100))
+    await until_idle(stage)
+    assert (await stage.read("now"))[-1] == b"new"
+
+
+async def delay_topic_again(stage: Stage) -> None:
+    configs = {**MIN_ISR, "minikafka.delay.target": "now"}
+    await stage.create_topic("later", [[1, 2, 3]], configs=configs)
+
+
+@staged()
+async def test_r_33_as_many_may_wait_as_the_setting_says(stage: Stage) -> None:
+    await delay_topic(stage, {"minikafka.delay.pending.max": "10"})
+    await park(stage, *[(b"%d" % each, 60_000) for each in range(10)])
+    with pytest.raises(DeliveryFailed) as refused:
+        await park(stage, (b"more", 60_000))
+    assert refused.value.error.code is ErrorCode.POLICY_VIOLATION
+    await stage.alter_configs("later", {"minikafka.delay.pending.max": "11"})
+    await park(stage, (b"more", 60_000))
+
+
+@staged()
+async def test_r_34_a_pause_and_another_target_count_for_what_is_not_planned(stage: Stage) -> None:
+    await delay_topic(stage, {"minikafka.delay.paused": "true"})
+    await stage.create_topic("other", 1)
+    await park(stage, (b"a", 100))
+    await stage.sleep(3)
+    assert await stage.read("now") == []
+    await stage.alter_configs("later", {"minikafka.delay.target": "other"})
+    await stage.alter_configs("later", {"minikafka.delay.paused": "false"})
+    await until_idle(stage)
+    assert (await stage.read("now"), await stage.read("other")) == ([], [b"a"])
+
+
+@staged()
+async def test_r_35_settings_that_lead_nowhere_or_back_are_refused(stage: Stage) -> None:
+    await delay_topic(stage)
+    wrong = {
+        "later": [{"minikafka.delay.target": each} for each in ("later", "none", INTERNAL)],
+        "now": [{"minikafka.delay.target": "later"}, {"minikafka.deadletter.topic": "later"}],
+    }
+    for topic, changes in wrong.items():
+        for change in changes:
+            with pytest.raises(AdminError, match="INVALID_CONFIG"):
+                await stage.alter_configs(topic, change)
+    with pytest.raises(AdminError, match="INVALID_CONFIG"):
+        await stage.create_topic("c", configs={"minikafka.delay.target": "nowhere"})
+    with pytest.raises(AdminError, match="INVALID_CONFIG"):
+        await stage.alter_configs("later", {"cleanup.policy": "compact"})

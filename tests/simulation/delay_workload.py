@@ -1,0 +1,192 @@
+"""A delay topic, a producer that parks records in it, and what has to be in its target in the end.
+
+No broker of these topics may lead uncleanly, so that each acknowledged record is forwarded exactly
+once (F2), whatever happens to the leaders of both: not before it is due by the clock of the broker
+that planned it, and under a name that leads back to it. Records of transactions that abort are not.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from minikafka.aio import Admin, Consumer, Delivery, NewTopic, Producer, TopicPartition
+from minikafka.protocol.delays import DELAY_MS, DUE, SOURCE
+from minikafka.runtime.errors import MinikafkaError
+
+from .inside import sources_of
+from .shape import TopicShape
+from .world import SimRuntime
+
+if TYPE_CHECKING:
+    from .workload import Workload
+
+LATER, NOW = "later", "now"
+PARTITIONS = 2
+SETTINGS = {
+    "minikafka.delay.target": NOW,
+    "minikafka.delay.timestamp": "now",
+    "minikafka.delay.keep.ms": "5000",
+    "segment.bytes": "3000",
+}
+LONGEST_MS = 6_000
+
+
+def topic_shape(name: str, *, group: bool) -> TopicShape:
+    """Return the shape of one of the two topics; LATER has the settings in SETTINGS as well."""
+    return TopicShape(name, PARTITIONS, 3, 2, group=group)
+
+
+@dataclass(slots=True)
+class Parked:
+    """One record that was sent to the delay topic."""
+
+    value: bytes
+    partition: int
+    offset: int = -1
+    """Its offset once it is acknowledged, and its transaction committed; -1 before."""
+    is_aborted: bool = False
+
+
+@dataclass(slots=True)
+class DelayHistory:
+    """What was parked, and what is in the target in the end."""
+
+    parked: dict[bytes, Parked] = field(default_factory=dict)
+    final: list[tuple[bytes, bytes, int, int]] = field(default_factory=list)
+    """Of each record its value, its source, its timestamp and when it was due."""
+
+    def check(self) -> list[str]:
+        """Return every contradiction as a sentence."""
+        found: dict[bytes, list[bytes]] = {}
+        wrong: list[str] = []
+        for value, source, timestamp, due_ms in self.final:
+            found.setdefault(value, []).append(source)
+            if timestamp < due_ms:
+                wrong.append(f"delayed: {value!r} was planned at {timestamp}, due {due_ms}")
+        for value, sources in found.items():
+            one = self.parked.get(value)
+            if one is None or one.is_aborted:
+                wrong.append(f"delayed: {value!r} of {sources} was not parked, or aborted")
+            elif len(sources) > 1:
+                wrong.append(f"delayed: {value!r} was forwarded more than once: {sources}")
+            elif one.offset >= 0 and sources != [
+                b"%s/%d/%d" % (b"later", one.partition, one.offset)
+            ]:
+                wrong.append(f"delayed: {value!r} of {sources} was parked at {one}")
+        for one in self.parked.values():
+            if one.offset >= 0 and one.value not in found:
+                wrong.append(f"delayed: {one} was acknowledged and not forwarded")
+        return wrong
+
+
+async def make_topics(admin: Admin, *, group: bool) -> None:
+    """Make the two topics."""
+    for name in (NOW, LATER):
+        shape = topic_shape(name, group=group)
+        configs = {**shape.configs, **(SETTINGS if name == LATER else {})}
+        await admin.create_topics([NewTopic(name, PARTITIONS, shape.replication, configs=configs)])
+
+
+async def park(workload: "Workload", runtime: SimRuntime) -> None:
+    """Park records until told to stop."""
+    async with Producer(
+        bootstrap_servers=workload.cluster.bootstrap,
+        runtime=runtime,
+        request_timeout_ms=2000,
+        delivery_timeout_ms=180_000,
+    ) as producer:
+        workload.started_count += 1
+        while not workload.stopping:
+            for _ in range(runtime.rng.choice((1, 3, 10))):
+                one = _next(workload, runtime)
+                delivery = producer.send(
+                    LATER, one.value, partition=one.partition, headers=_headers(runtime)
+                )
+                delivery.when_done(partial(_note, one, delivery))
+            await asyncio.sleep(0.5 * runtime.rng.random())
+
+
+async def park_in_transactions(workload: "Workload", runtime: SimRuntime) -> None:
+    """Park records in transactions, of which every other one aborts."""
+    workload.started_count += 1
+    while not workload.stopping:
+        try:
+            async with Producer(
+                bootstrap_servers=workload.cluster.bootstrap,
+                runtime=runtime,
+                transactional_id="parker",
+                request_timeout_ms=2000,
+                delivery_timeout_ms=10_000,
+            ) as producer:
+                while not workload.stopping:
+                    await producer.begin_transaction()
+                    one = _next(workload, runtime)
+                    done = await producer.send(
+                        LATER, one.value, partition=one.partition, headers=_headers(runtime)
+                    )
+                    if runtime.rng.random() < 0.5:
+                        one.is_aborted = True
+                        await producer.abort_transaction()
+                    else:
+                        await producer.commit_transaction()
+                        one.offset = done.offset
+                    workload.coverage.note("transition", "parked-in-transaction")
+                    await asyncio.sleep(runtime.rng.random())
+        except MinikafkaError:
+            await asyncio.sleep(0.2)
+
+
+def _next(workload: "Workload", runtime: SimRuntime) -> Parked:
+    parked = workload.delays.parked
+    one = Parked(b"%d" % len(parked), runtime.rng.randrange(PARTITIONS))
+    parked[one.value] = one
+    return one
+
+
+def _headers(runtime: SimRuntime) -> list[tuple[str, bytes]]:
+    if runtime.rng.random() < 0.1:
+        return []
+    return [(DELAY_MS, b"%d" % runtime.rng.randrange(LONGEST_MS))]
+
+
+def _note(one: Parked, delivery: Delivery) -> None:
+    if delivery.error() is None:
+        one.offset = delivery.result().offset
+
+
+def is_all_forwarded(workload: "Workload") -> bool:
+    """True if the leaders of the delay topic have nothing left to forward."""
+    led = [
+        source
+        for daemon in workload.cluster.brokers.values()
+        if daemon.process is not None
+        for source in sources_of(daemon.process)
+        if source.lead is not None
+    ]
+    return len(led) == PARTITIONS and not any(
+        source.pending
+        or source.state.plans
+        or source.state.folded < source.partition.log_end_offset
+        for source in led
+    )
+
+
+async def read_target(workload: "Workload", runtime: SimRuntime) -> None:
+    """Read all that was forwarded."""
+    partitions = [TopicPartition(NOW, index) for index in range(PARTITIONS)]
+    async with Consumer(
+        bootstrap_servers=workload.cluster.bootstrap,
+        runtime=runtime,
+        auto_offset_reset="earliest",
+        request_timeout_ms=2000,
+    ) as consumer:
+        ends = await consumer.end_offsets(partitions)
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        while await workload.is_behind(consumer, ends):
+            for record in await consumer.poll(timeout_ms=1000):
+                said = dict(record.headers)
+                source, due_ms = bytes(said[SOURCE] or b""), int(said[DUE] or b"0")
+                final = (bytes(record.value or b""), source, record.timestamp_ms, due_ms)
+                workload.delays.final.append(final)
