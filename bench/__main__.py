@@ -25,6 +25,7 @@ from . import (
     confluent,
     console,
     consume,
+    delay,
     failover,
     false_failovers,
     flush,
@@ -345,6 +346,13 @@ def run_host(results: dict[str, Any]) -> None:
         )
 
 
+def run_delay(results: dict[str, Any]) -> None:
+    """Measure delay topics: lateness, a backlog, and what waiting costs."""
+    results["delay"] = delay.measure()
+    for line in delay.section(results):
+        say(line)
+
+
 def run_console(results: dict[str, Any]) -> None:
     """Measure the console's pages, and what it asks of brokers."""
     found = console.measure()
@@ -378,6 +386,7 @@ SECTIONS: dict[str, Section] = {
     "catch_up": run_catch_up,
     "false_failovers": run_false_failovers,
     "spark": run_spark,
+    "delay": run_delay,
     "console": run_console,
     "host": run_host,
 }

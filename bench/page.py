@@ -8,7 +8,19 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import authorizer, clients, console, failover_page, groups, host, metrics, seal, spark, tls
+from . import (
+    authorizer,
+    clients,
+    console,
+    delay,
+    failover_page,
+    groups,
+    host,
+    metrics,
+    seal,
+    spark,
+    tls,
+)
 
 ABOUT_A_RUN = ("machine", "at", "versions", "stream_seconds", "floor")
 """What a results file holds besides its sections."""
@@ -120,6 +132,7 @@ def _targets(results: dict[str, Any]) -> list[str]:
         *metrics.checks(results),
         *tls.checks(results),
         *console.checks(results),
+        *delay.checks(results),
     ]
     return [
         "## Against the targets",
@@ -339,6 +352,7 @@ def _rest(results: dict[str, Any]) -> list[str]:
         *metrics.section(results),
         *seal.section(results),
         *tls.section(results),
+        *delay.section(results),
         *host.section(results),
     ]
 

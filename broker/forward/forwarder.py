@@ -112,7 +112,7 @@ class Forwarder:
             source.on_outcome(queue.on_gone(now_ms, limit_ms))
         elif state.leader < 0:
             queue.rest(ErrorCode.LEADER_NOT_AVAILABLE, now_ms)
-            source.on_data()
+            source.on_outcome(None)
         else:
             queue.phase = Phase.SENT
             lane = (state.leader, target.partition % LANES)
@@ -165,7 +165,7 @@ class Forwarder:
 
     def _rest(self, each: Sending, code: ErrorCode = ErrorCode.NETWORK_EXCEPTION) -> None:
         each.queue.rest(code, self._room.runtime.monotonic_ms())
-        each.source.on_data()
+        each.source.on_outcome(None)
 
 
 def _is_source(partition: Partition) -> bool:

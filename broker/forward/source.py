@@ -16,30 +16,25 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...protocol.control.image import MetadataImage
-from ...protocol.errors import ErrorCode, RemoteProtocolError
-from ...protocol.records.batch_header import headers
-from ...protocol.records.records import records
+from ...protocol.errors import ErrorCode
+from ...protocol.records.records import Record
 from ...protocol.types import TopicPartition
 from ...runtime.runtime import Runtime
 from ..coordinator.producer_ids import ProducerIds
 from ..deadlines import Deadline, Deadlines
 from ..partition.own_batches import append_own
-from ..partition.own_reading import behind_gap, read_own
 from ..partition.partition import Partition
 from .drafting import Outlook, draft, replace_in
-from .due_index import DueIndex, Entry
-from .folding import SourceState
+from .due_index import Entry
 from .lead import Lead, NeedsId
-from .parked import ParkedRecords
+from .pace import Pace
+from .parked import ParkedRecords, TooMuch
+from .schedule import Schedule
 from .steps import MOST_PLANNED, End, Kind, Plan, Step, encode
 from .targets import Ended, GaveUp, Outcome, Targets
 
-QUIET_MS: Final = 1_000
-"""Milliseconds after which answers of targets are written down if no other step is due."""
-REST_MS: Final = 200
-"""Milliseconds until the next attempt, after one that failed on this broker."""
-LOOK_MS: Final = 60_000
-"""The longest wait in ms for a record that is due, in case the wall clock is set."""
+READ_BYTES: Final = 4 << 20
+"""About the most bytes of the records of one step, unless one record is larger."""
 MOST_PLANS: Final = 100_000
 """The most plans that have not ended, of one source partition; then nothing more is planned."""
 
@@ -79,8 +74,7 @@ class Source:
         self.partition = partition
         self.name = TopicPartition(partition.topic, partition.index)
         self.parked = ParkedRecords(partition, self.name)
-        self.state = SourceState(partition.log_start_offset)
-        self.index = DueIndex()
+        self.schedule = Schedule(partition, self._on_step, self._on_rewritten)
         self.lead: Lead | None = None
         """The decisions of this leader epoch; None if this broker does not lead."""
         self.targets = Targets()
@@ -92,21 +86,21 @@ class Source:
         """The offset behind the step that is not folded yet."""
         self._taken: list[Entry] = []
         """The records of that step, or of the one that is being made."""
+        self._most = MOST_PLANNED
+        """The most records of a step, fewer while records are large."""
         self._ends: list[End] = []
         self._gave_up: list[GaveUp] = []
-        self._ends_due_ms = 0
-        """Monotonic time at which the ends are written alone."""
-        self._rest_until_ms = 0
+        self._pace = Pace()
         self._woken = asyncio.Event()
         self._alarm: Deadline | None = None
-        partition.log.segments.keep_from = lambda: self.state.low
+        partition.log.segments.keep_from = lambda: self.schedule.state.low
         partition.data_waiters.add(self)
         self._task = room.runtime.spawn(self._run(), f"forward {partition!r}")
 
     @property
     def pending(self) -> int:
         """The records that are not planned, or not yet by a step that is committed."""
-        return len(self.index) + len(self._taken)
+        return len(self.schedule.index) + len(self._taken)
 
     # What wakes it.
 
@@ -137,8 +131,10 @@ class Source:
             else:
                 self.counts.forwarded += len(outcome.plan.offsets)
             if len(self._ends) == 1:
-                self._ends_due_ms = self._room.runtime.monotonic_ms() + QUIET_MS
-        elif isinstance(outcome, GaveUp):
+                self._pace.on_first_end(self._room.runtime.monotonic_ms())
+        else:
+            self.parked.forget()
+        if isinstance(outcome, GaveUp):
             plan = outcome.plans[0]
             log.warning("%s: offset %d: %s", self, plan.offsets[0], outcome.code.name)
             self._gave_up.append(outcome)
@@ -152,64 +148,26 @@ class Source:
     async def _run(self) -> None:
         while True:
             self._woken.clear()
-            await self._fold()
+            if not await self.schedule.fold():
+                self._rest()
+            partition = self.partition
+            partition.staging.is_full = self.pending >= partition.log.config.delay.pending_max
             may_plan = self._may_plan()
-            if may_plan and not self._is_resting:
+            now_ms = self._room.runtime.monotonic_ms()
+            if may_plan and not self._pace.is_resting(now_ms):
                 await self._plan()
             if self._is_sending:
                 self._room.send(self)
             self._set_alarm(may_plan=may_plan)
             await self._woken.wait()
 
-    async def _fold(self) -> None:
-        partition, state = self.partition, self.state
-        while not partition.offline_because:
-            self._check_history()
-            state, end = self.state, partition.high_watermark
-            state.skip_to(min(partition.log_start_offset, end))
-            if state.folded >= end:
-                break
-            data = await read_own(partition, state.folded, end)
-            if data is None:
-                self._rest()
-                return
-            if state is not self.state or not len(data):
-                if not len(data):
-                    state.skip_to(behind_gap(partition, state.folded, end))
-                continue
-            rule = partition.log.config.delay.rule
-            if rule is None:
-                return
-            for position, header in headers(data):
-                if header.next_offset <= state.folded:
-                    continue
-                try:
-                    found = records(data, position)
-                except RemoteProtocolError as error:
-                    log.error("%s: a batch cannot be read: %s", self, error)
-                    found = []
-                folded = state.fold(header, found, rule, self._on_unread)
-                self.index.add(folded.entries)
-                if folded.step is not None:
-                    self.index.forget(state.settled.__contains__)
-                    if self._is_sending:
-                        self._queue(folded.step.plans)
-            await asyncio.sleep(0)
-        limit = partition.log.config.delay.pending_max
-        partition.staging.is_full = self.pending >= limit
+    def _on_step(self, step: Step) -> None:
+        if self._is_sending:
+            self._queue(step.plans)
 
-    def _check_history(self) -> None:
-        """Begin anew if an unclean election has replaced batches that were folded."""
-        known, start = self.partition.log, self.partition.log_start_offset
-        if self.state.is_part_of(start, known.log_end_offset, known.leader_epochs):
-            return
-        log.warning("%s: the log was cut below offset %d: read again", self, self.state.folded)
+    def _on_rewritten(self) -> None:
         self._taken = []
         self._stop_leading()
-        self.state, self.index = SourceState(start), DueIndex()
-
-    def _on_unread(self, offset: int, error: RemoteProtocolError) -> None:
-        log.error("%s: offset %d: %s", self, offset, error)
 
     # Leading.
 
@@ -224,12 +182,12 @@ class Source:
             self._stop_leading()
             lead = self.lead = Lead(partition.leader_epoch, partition.log_end_offset)
         known_up_to = max(lead.start, partition.high_watermark, self._step_end)
-        if self.state.folded < known_up_to or not leader.is_high_watermark_settled:
+        if self.schedule.state.folded < known_up_to or not leader.is_high_watermark_settled:
             return False
         self._taken = []
         if not self._is_sending:
             self._is_sending = True
-            self._queue(self.state.plans.values())
+            self._queue(self.schedule.state.plans.values())
         return True
 
     def _stop_leading(self) -> None:
@@ -237,6 +195,7 @@ class Source:
         if self.lead is None:
             return
         self.lead, self._is_sending, self.targets = None, False, Targets()
+        self.parked.forget()
         # The step of these records may be lost, or be folded later, which settles them.
         self._give_back()
         self._step_end = 0
@@ -250,8 +209,7 @@ class Source:
         """Write the next step, if there is anything to write."""
         lead, runtime = self.lead, self._room.runtime
         assert lead is not None
-        self._take_due()
-        found = await self.parked.read(entry.offset for entry in self._taken)
+        found = await self._read_due()
         if lead.epoch != self.partition.leader_epoch or found is None:
             self._give_back()
             self._rest()
@@ -261,7 +219,8 @@ class Source:
         self._await_target(made.waiting)
         ends = replace_in(made, self._gave_up, outlook, lead)
         is_quiet = not (made.wanted or made.dropped or ends)
-        if is_quiet and (not self._ends or runtime.monotonic_ms() < self._ends_due_ms):
+        are_ends_due = self._ends and self._pace.are_ends_due(runtime.monotonic_ms())
+        if is_quiet and not are_ends_due:
             return
         before = lead.mark()
         try:
@@ -277,29 +236,47 @@ class Source:
             self._rest()
             return
         self._ends, self._gave_up = [], []
+        self.parked.keep(found.values())
         if made.dropped:
             self.counts.dropped += len(made.dropped)
             log.error("%s: %d records dropped: no target takes them", self, len(made.dropped))
         self._room.write_staged()
 
+    async def _read_due(self) -> dict[int, Record] | None:
+        """Take the records to plan now from the index, and read them; None if reading fails."""
+        if not self._pace.may_take(self._room.runtime.monotonic_ms()):
+            return {}
+        while True:
+            self._take_due()
+            count = len(self._taken)
+            try:
+                found = await self.parked.read((each.offset for each in self._taken), READ_BYTES)
+            except TooMuch:
+                self._most = max(1, count // 2)
+                self._give_back()
+                continue
+            self._pace.on_taken(count, self._most, self._room.runtime.monotonic_ms())
+            if count == self._most:
+                self._most = min(2 * count, MOST_PLANNED)
+            return found
+
     def _take_due(self) -> None:
-        """Take the records to plan now from the index."""
-        settled = self.state.settled
+        settled = self.schedule.state.settled
         while self._takes_due and not self._taken:
-            taken = self.index.take(self._room.runtime.wall_ms(), MOST_PLANNED)
+            taken = self.schedule.index.take(self._room.runtime.wall_ms(), self._most)
             self._taken = [entry for entry in taken if entry.offset not in settled]
             if not taken:
                 break
 
     def _give_back(self) -> None:
         """Let the records wait again that were taken from the index."""
-        self.index.add(self._taken)
+        self.schedule.index.add(self._taken)
         self._taken = []
 
     @property
     def _takes_due(self) -> bool:
         is_paused = self.partition.log.config.delay.paused
-        return not is_paused and len(self.state.plans) < MOST_PLANS
+        return not is_paused and len(self.schedule.state.plans) < MOST_PLANS
 
     @property
     def _outlook(self) -> Outlook:
@@ -318,7 +295,7 @@ class Source:
     def _await_target(self, waiting: list[Entry]) -> None:
         """Let records wait again whose target is not there."""
         if waiting:
-            self.index.add(waiting)
+            self.schedule.index.add(waiting)
             kept = dict.fromkeys(waiting)
             self._taken = [each for each in self._taken if each not in kept]
             self._rest()
@@ -338,11 +315,7 @@ class Source:
     # Time.
 
     def _rest(self) -> None:
-        self._rest_until_ms = self._room.runtime.monotonic_ms() + REST_MS
-
-    @property
-    def _is_resting(self) -> bool:
-        return self._room.runtime.monotonic_ms() < self._rest_until_ms
+        self._pace.rest(self._room.runtime.monotonic_ms())
 
     def _set_alarm(self, *, may_plan: bool) -> None:
         """Wake up when the next thing is to be done by the clock."""
@@ -351,19 +324,12 @@ class Source:
             self._alarm = None
         ready_ms = self.targets.next_ready_ms()
         times = [] if ready_ms is None else [ready_ms]
-        if may_plan and self.state.folded >= self._step_end:
-            times.extend(self._times_to_plan())
+        runtime, due_in_ms, has_ends = self._room.runtime, None, False
+        if may_plan and self.schedule.state.folded >= self._step_end:
+            due_ms, has_ends = self.schedule.index.next_due_ms, bool(self._ends)
+            if due_ms is not None and self._takes_due:
+                due_in_ms = due_ms - runtime.wall_ms()
+        next_ms = self._pace.next_ms(runtime.monotonic_ms(), due_in_ms, has_ends=has_ends)
+        times.extend([] if next_ms is None else [next_ms])
         if times:
             self._alarm = self._room.deadlines.at(min(times), self.on_data)
-
-    def _times_to_plan(self) -> list[int]:
-        """Return the monotonic times at which there is something to write."""
-        if self._is_resting:
-            return [self._rest_until_ms]
-        now_ms = self._room.runtime.monotonic_ms()
-        times = [self._ends_due_ms] if self._ends else []
-        due_ms = self.index.next_due_ms
-        if due_ms is not None and self._takes_due:
-            wait_ms = max(0, due_ms - self._room.runtime.wall_ms())
-            times.append(now_ms + min(wait_ms, LOOK_MS))
-        return times

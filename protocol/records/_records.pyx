@@ -877,6 +877,42 @@ def first_at(body, Py_ssize_t count, int64_t timestamp_delta, int64_t offset_del
     return None
 
 
+def find(body, Py_ssize_t count, offset_deltas):
+    """Say where the records with some offset deltas are, as record_python.find."""
+    cdef View view = View(body)
+    cdef const uint8_t *first = <const uint8_t *>view.buffer.buf
+    cdef const uint8_t *at = first
+    cdef const uint8_t *start
+    cdef const uint8_t *end = at + view.buffer.len
+    cdef Walked found
+    cdef Py_ssize_t index, next_wanted = 0, wanted = len(offset_deltas)
+    cdef int64_t delta
+    cdef int wrong
+    cdef list places = []
+    if wanted == 0:
+        return places
+    if count > view.buffer.len // MIN_RECORD_BYTES:
+        raise BadRecord(f"{count} records in {view.buffer.len} bytes", -1)
+    delta = offset_deltas[0]
+    for index in range(count):
+        start = at
+        wrong = walk(&at, end, &found)
+        if wrong:
+            raise BadRecord(text_of(wrong), index)
+        while delta < found.offset_delta:
+            next_wanted += 1
+            if next_wanted == wanted:
+                return places
+            delta = offset_deltas[next_wanted]
+        if delta == found.offset_delta:
+            places.append((start - first, at - first))
+            next_wanted += 1
+            if next_wanted == wanted:
+                return places
+            delta = offset_deltas[next_wanted]
+    return places
+
+
 # --- columns ------------------------------------------------------------------------------------
 
 

@@ -44,6 +44,7 @@ measure: Any = _live.measure
 decode: Any = _live.decode
 examine: Any = _live.examine
 highest_delta: Any = _live.highest_delta
+find: Any = _live.find
 first_at: Any = _live.first_at
 
 
@@ -89,6 +90,7 @@ __all__ = [
     "decode_many",
     "encode_headers",
     "examine",
+    "find",
     "first_at",
     "highest_delta",
     "measure",

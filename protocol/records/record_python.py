@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from ..errors import LocalProtocolError
 from ..primitives import encode_varint
+from .varint_tables import VARINTS, SizedTable, VarintTable, varint
 
 Headers = Sequence[tuple[str, bytes | None]]
 HEADER_ROOM: Final = 61
@@ -26,10 +27,6 @@ LOG_APPEND_TIME: Final = 1
 _OFFSET_SIZES: Final = (64, 8192, 1 << 20, 1 << 27, 1 << 34)
 """An offset below the first of these takes 1 byte as a varint, below the second 2, and so on."""
 _INT64: Final = 1 << 63
-# Zigzag varints of 0..8191, the lengths and deltas of almost every record: one or two bytes.
-_VARINTS: Final = [bytes((n << 1,)) for n in range(64)] + [
-    bytes((n << 1 & 0x7F | 0x80, n >> 6)) for n in range(64, 8192)
-]
 _NULL: Final = b"\x01"
 _NO_BYTES: Final = {bytes, type(None)}
 _new_tuple = tuple.__new__
@@ -57,50 +54,18 @@ class Columns(NamedTuple):
     """The headers; None if no record has headers."""
 
 
-class _Table(dict[int, bytes]):
-    """The varint of each length between fixed bytes, made on first use.
-
-    `map` looks entries up without a call in Python.
-    """
-
-    def __init__(self, before: bytes, after: bytes = b"", plus: int = 0) -> None:
-        super().__init__()
-        self.parts = before, after, plus
-
-    def __missing__(self, size: int) -> bytes:
-        before, after, plus = self.parts
-        made = before + _varint(size + plus) + after
-        if len(self) < 1 << 16:
-            self[size] = made
-        return made
-
-
-class _Sized(dict[int, int]):
-    """The size of a key or value together with its length varint, by its length."""
-
-    def __missing__(self, size: int) -> int:
-        made = size + len(_varint(size))
-        if len(self) < 1 << 16:
-            self[size] = made
-        return made
-
-
-def _varint(value: int) -> bytes:
-    return _VARINTS[value] if 0 <= value < 8192 else encode_varint(value)
-
-
 def _delta(value: int) -> bytes:
     if not -_INT64 <= value < _INT64:
         raise LocalProtocolError("timestamps of one batch are too far apart")
-    return _varint(value)
+    return varint(value)
 
 
-_LENGTH: Final = _Table(b"")
-_NULL_AND_LENGTH: Final = _Table(_NULL)
-_SIZED: Final = _Sized()
+_LENGTH: Final = VarintTable(b"")
+_NULL_AND_LENGTH: Final = VarintTable(_NULL)
+_SIZED: Final = SizedTable()
 # The header count of the record before, then this record's length and its attributes. The index is
 # the number of bytes that timestamp and offset take.
-_BETWEEN: Final = [_Table(b"\x00", b"\x00", plus=2 + n) for n in range(24)]
+_BETWEEN: Final = [VarintTable(b"\x00", b"\x00", plus=2 + n) for n in range(24)]
 
 
 class RecordBody:
@@ -135,18 +100,18 @@ class RecordBody:
             key = b""
         else:
             size = len(key)
-            key_size = _VARINTS[size] if size < 8192 else encode_varint(size)
+            key_size = VARINTS[size] if size < 8192 else encode_varint(size)
         value_size = _NULL
         if value is None:
             value = b""
         else:
             size = len(value)
-            value_size = _VARINTS[size] if size < 8192 else encode_varint(size)
+            value_size = VARINTS[size] if size < 8192 else encode_varint(size)
         record = b"".join(
             (
                 b"\x00",
-                _VARINTS[delta] if 0 <= delta < 8192 else _delta(delta),
-                _VARINTS[count] if count < 8192 else encode_varint(count),
+                VARINTS[delta] if 0 <= delta < 8192 else _delta(delta),
+                VARINTS[count] if count < 8192 else encode_varint(count),
                 key_size,
                 key,
                 value_size,
@@ -156,7 +121,7 @@ class RecordBody:
         )
         size = len(record)
         body = self._body
-        body += _VARINTS[size] if size < 8192 else encode_varint(size)
+        body += VARINTS[size] if size < 8192 else encode_varint(size)
         body += record
         self.record_count = count + 1
         if count == 0:
@@ -216,7 +181,7 @@ class RecordBody:
             return self._append_run(timestamp, values, keys, (start, stop), max_size)
         count = self.record_count
         delta = _delta(timestamp - self.base_timestamp)
-        between = _BETWEEN[len(delta) + len(_varint(count))]
+        between = _BETWEEN[len(delta) + len(varint(count))]
         lengths = list(map(len, some))  # type: ignore[arg-type]
         sized = list(map(_SIZED.__getitem__, lengths))
         before: Any = (map(_NULL_AND_LENGTH.__getitem__, lengths),)
@@ -232,7 +197,7 @@ class RecordBody:
             )
         heads = list(map(between.__getitem__, sized))
         # Beside `sized`, a record takes its head and the bytes of timestamp and offset.
-        fixed = len(delta) + len(_varint(count))
+        fixed = len(delta) + len(varint(count))
         ends = list(accumulate(map(add, sized, map(len, heads))))
         fit = len(ends)
         if ends[-1] + fixed * fit > room:
@@ -240,9 +205,9 @@ class RecordBody:
             fit = bisect_right(list(reached), room)
         if fit == 0:
             return start
-        offsets = _VARINTS[count : count + fit]
+        offsets = VARINTS[count : count + fit]
         if len(offsets) < fit:
-            offsets = [_varint(n) for n in range(count, count + fit)]
+            offsets = [varint(n) for n in range(count, count + fit)]
         pieces = zip(heads[:fit], repeat(delta, fit), offsets, *before, some, strict=False)
         joined = b"".join(chain.from_iterable(pieces))
         # `between` begins with the header count of the record before: the first one has it already.
@@ -305,11 +270,11 @@ def _sizes(column: Sequence[bytes | None]) -> list[int]:
 
 def encode_headers(headers: Headers) -> bytes:
     """Encode a record's headers, beginning with their count."""
-    parts = [_varint(len(headers))]
+    parts = [varint(len(headers))]
     for key, value in headers:
         name = key.encode()
-        parts += (_varint(len(name)), name)
-        parts += (_NULL,) if value is None else (_varint(len(value)), value)
+        parts += (varint(len(name)), name)
+        parts += (_NULL,) if value is None else (varint(len(value)), value)
     return b"".join(parts)
 
 
@@ -560,6 +525,35 @@ def first_at(
         if timestamp >= timestamp_delta and offset >= offset_delta:
             return timestamp, offset
     return None
+
+
+def find(body: Any, count: int, offset_deltas: Sequence[int]) -> list[tuple[int, int]]:
+    """Return where those of `count` records that have these offset deltas begin and end in `body`.
+
+    The deltas ascend. Records that are not there are left out, and those behind the last one are
+    not read. Raise BadRecord if one of the records up to there is malformed.
+    """
+    body = body if type(body) is bytes else bytes(body)
+    if offset_deltas and count > len(body) // MIN_RECORD_BYTES:
+        raise BadRecord(f"{count} records in {len(body)} bytes", -1)
+    places: list[tuple[int, int]] = []
+    wanted = iter(offset_deltas)
+    delta = next(wanted, None)
+    end = 0
+    for index in range(count):
+        if delta is None:
+            break
+        start = end
+        try:
+            _, offset, _, end = _step_over(body, start)
+        except (IndexError, ValueError) as error:
+            raise BadRecord(str(error), index) from None
+        while delta is not None and delta < offset:
+            delta = next(wanted, None)
+        if delta == offset:
+            places.append((start, end))
+            delta = next(wanted, None)
+    return places
 
 
 def _step_over(body: bytes, pos: int) -> tuple[int, int, bool, int]:

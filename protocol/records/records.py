@@ -10,7 +10,7 @@ documentation, "Message Format"; varints are zigzag.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from ..compression import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
@@ -30,7 +30,7 @@ from .batch_header import (
     read_header,
     seal,
 )
-from .record_backend import Columns, RecordBody, decode, decode_columns, decode_many
+from .record_backend import Columns, RecordBody, decode, decode_columns, decode_many, find
 from .record_python import Headers as Headers
 
 if TYPE_CHECKING:
@@ -103,6 +103,23 @@ def records_as(
     except ValueError as error:
         raise RemoteProtocolError(f"{found.header!r}: {error}") from error
     return made
+
+
+def records_at(buf: Buffer, pos: int, header: BatchHeader, offsets: Sequence[int]) -> list[Record]:
+    """Read those records of the batch at `pos` that have these offsets, which ascend.
+
+    The others are stepped over. Raise RemoteProtocolError as `records` does.
+    """
+    if len(offsets) == header.record_count:
+        return records_as(Record, (), buf, pos, header=header)
+    body, count, base = _opened(buf, pos, header, False, MAX_DECOMPRESSED_BYTES).payload
+    view, found = memoryview(body), []
+    try:
+        for start, end in find(body, count, [offset - base[0] for offset in offsets]):
+            found.extend(decode(view[start:end], 1, base, Record))
+    except (IndexError, ValueError) as error:
+        raise RemoteProtocolError(f"{header!r}: {error}") from error
+    return found
 
 
 def columns(

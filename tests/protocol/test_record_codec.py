@@ -474,6 +474,33 @@ def test_both_find_the_same_in_good_records(rows: list[Any], earliest: int, late
         assert codec.first_at(body, len(rows), latest, 1) == first
 
 
+@settings(max_examples=100, deadline=None)
+@given(ROWS, st.sets(st.integers(-1, 30)))
+def test_both_find_records_by_their_offsets(rows: list[Any], wanted: set[int]) -> None:
+    body = written(record_python, rows)
+    base = (0, 0, TimestampType.CREATE_TIME)
+    everything = record_python.decode(body, len(rows), base, Record)
+    for codec in (record_python, *([_records] if _records else [])):
+        places = codec.find(memoryview(body), len(rows), sorted(wanted))
+        read = [codec.decode(body[start:end], 1, base, Record)[0] for start, end in places]
+        assert read == [record for record in everything if record.offset in wanted]
+
+
+@EACH_WRITER
+def test_a_search_by_offset_reads_up_to_the_last_record_that_is_wanted(codec: Any) -> None:
+    rows: list[Any] = [(1, None, b"value", ())] * 3
+    body = bytearray(written(record_python, rows))
+    places = record_python.find(body, 3, [0, 1, 2])
+    body[places[2][0]] = 1
+    assert codec.find(body, 3, [1]) == [places[1]]
+    assert codec.find(body, 3, []) == []
+    with pytest.raises(record_python.BadRecord) as refused:
+        codec.find(body, 3, [2])
+    assert refused.value.index == 2
+    with pytest.raises(record_python.BadRecord):
+        codec.find(body, 10_000, [0])
+
+
 @EACH_WRITER
 def test_the_cheapest_walk_finds_what_the_thorough_one_does(codec: Any) -> None:
     dice = random.Random(5)

@@ -6,13 +6,14 @@ from functools import partial
 
 import pytest
 
-from minikafka.broker.forward.source import Source
+from minikafka.broker.forward.source import READ_BYTES, Source
 from minikafka.client.errors import AdminError, DeliveryFailed
 from minikafka.client.producer.producer import Producer
 from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.delays import DELAY_MS, DELIVER_AT, DUE, HOPS, SOURCE
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.partitioning import partition_for_key
+from minikafka.protocol.records.batch_header import CONTROL_BIT
 from minikafka.protocol.types import TopicPartition
 from minikafka.storage.producer_state import FORWARD_EPOCH
 
@@ -93,9 +94,9 @@ async def until_idle(stage: Stage, seconds: float = 60) -> None:
         return (
             source is not None
             and source.lead is not None
-            and source.state.folded == partition.log_end_offset
+            and source.schedule.state.folded == partition.log_end_offset
             and not source.pending
-            and not source.state.plans
+            and not source.schedule.state.plans
         )
 
     await stage.until(is_idle, "everything is forwarded", seconds)
@@ -297,6 +298,19 @@ async def test_r_28_a_record_that_does_not_fit_stops_no_other(stage: Stage) -> N
     await stage.alter_configs("now", {"max.message.bytes": "5000"})
     await until_idle(stage, 120)
     assert await stage.read("now") == [b"a", b"b", b"x" * 600]
+
+
+@staged()
+async def test_r_28_large_records_are_read_and_forwarded_a_few_at_a_time(stage: Stage) -> None:
+    await delay_topic(stage, targets=3)
+    large = [b"%02d" % number + bytes(400_000) for number in range(24)]
+    await park(stage, *((value, 500 - number) for number, value in enumerate(large)))
+    await until_idle(stage)
+    steps = [batch for batch in stage.log(1, "later") if batch.attributes & CONTROL_BIT]
+    # Of each record the key is as large as the value.
+    assert len(steps) >= 2 * sum(map(len, large)) // READ_BYTES
+    found = [record for index in range(3) for record in await in_target(stage, index)]
+    assert sorted(record.value or b"" for record in found) == large
 
 
 @staged()

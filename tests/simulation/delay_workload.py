@@ -166,8 +166,8 @@ def is_all_forwarded(workload: "Workload") -> bool:
     ]
     return len(led) == PARTITIONS and not any(
         source.pending
-        or source.state.plans
-        or source.state.folded < source.partition.log_end_offset
+        or source.schedule.state.plans
+        or source.schedule.state.folded < source.partition.log_end_offset
         for source in led
     )
 

@@ -74,6 +74,8 @@ def _is_forwarded_below(daemon: Daemon, now: Seen) -> bool:
     """Return whether a replica of the delay topic needs nothing below its log start (F5)."""
     assert daemon.process is not None
     lows = [
-        source.state.low for source in sources_of(daemon.process) if source.partition is now.replica
+        source.schedule.state.low
+        for source in sources_of(daemon.process)
+        if source.partition is now.replica
     ]
     return bool(lows) and now.log_start_offset <= lows[0]
