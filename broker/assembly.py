@@ -204,8 +204,7 @@ def assemble(
     )
     compaction = _make_compaction(ground, follower, partitions)
     told_of = _make_told_of(edge, proposals, peers)
-    forwarder = _make_forwarder(edge, peers)
-    publishing = Publishing(partitions, edge, peers, compaction, forwarder)
+    publishing = Publishing(partitions, edge, peers, compaction, edge.forwarder)
     return Parts(
         deadlines=ground.deadlines,
         channel=channel,
@@ -220,7 +219,7 @@ def assemble(
         upkeep=_make_upkeep(ground, follower, partitions, position),
         scrub=Scrub(runtime, config, partitions),
         compaction=compaction,
-        forwarder=forwarder,
+        forwarder=edge.forwarder,
         peers=peers,
         edge=edge,
         apis=make_apis(edge, make_sessions(runtime, config)),
@@ -315,19 +314,6 @@ def _make_repairs(
     return repairs
 
 
-def _make_forwarder(edge: Edge, peers: Peers) -> Forwarder:
-    room = Room(
-        runtime=edge.runtime,
-        deadlines=edge.deadlines,
-        image=lambda: edge.image,
-        producer_ids=edge.producer_ids,
-        write_staged=edge.partitions.write_staged,
-        send=lambda source: forwarder.send(source),
-    )
-    forwarder = Forwarder(room, edge.partitions, peers)
-    return forwarder
-
-
 def _make_told_of(edge: Edge, proposals: IsrProposals, peers: Peers) -> ToldOf:
     is_served = edge.config.metrics_listener is not None
     times = RequestTimes(edge.runtime.monotonic_us) if is_served else None
@@ -418,6 +404,7 @@ def make_edge(around: Surroundings) -> Edge:
         groups=groups,
         transactions=transactions,
         producer_ids=producer_ids,
+        forwarder=_make_forwarder(around, producer_ids),
         telemetry=_make_telemetry(ground),
     )
 
@@ -458,6 +445,20 @@ def _make_transactions(around: Surroundings, producer_ids: ProducerIds) -> Trans
             image=lambda: metadata.image,
         )
     )
+
+
+def _make_forwarder(around: Surroundings, producer_ids: ProducerIds) -> Forwarder:
+    metadata = around.metadata
+    room = Room(
+        runtime=around.ground.runtime,
+        deadlines=around.ground.deadlines,
+        image=lambda: metadata.image,
+        producer_ids=producer_ids,
+        write_staged=around.partitions.write_staged,
+        send=lambda source: forwarder.send(source),
+    )
+    forwarder = Forwarder(room, around.partitions, around.peers)
+    return forwarder
 
 
 def _make_doors(ground: Ground, bounds: Bounds) -> Doors:

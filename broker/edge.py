@@ -26,6 +26,7 @@ from .coordinator.groups import Groups
 from .coordinator.producer_ids import ProducerIds
 from .coordinator.transactions import Transactions
 from .deadlines import Deadlines
+from .forward.forwarder import Forwarder
 from .partitions import Partitions
 from .replica.lease import LeaderLease
 from .replica.selector import ReplicaSelectorConfig
@@ -87,6 +88,7 @@ class Edge:
     groups: Groups
     transactions: Transactions
     producer_ids: ProducerIds
+    forwarder: Forwarder
     telemetry: ClientTelemetry | None
     """The metrics that clients push. None if no metrics are served."""
 

@@ -30,6 +30,7 @@ SECTIONS = {
         "console-consumer": "Print the records of topics.",
         "get-offsets": "Print where partitions begin and end, or are at a time.",
         "delete-records": "Delete records before offsets.",
+        "delay": "List, cancel and reschedule what waits in delay topics.",
     },
     "Groups and transactions": {
         "consumer-groups": "List, describe, delete and reset groups of consumers.",

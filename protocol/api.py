@@ -113,6 +113,9 @@ class ApiKey(IntEnum):
     DESCRIBE_REPLICAS = 30_002
     DESCRIBE_LAG = 30_003
     FORWARD_RECORDS = 30_004
+    LIST_DELAYED = 30_005
+    ALTER_DELAYED = 30_006
+    DESCRIBE_FORWARDING = 30_007
 
 
 def advertised_versions(api_key: int) -> Versions:

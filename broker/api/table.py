@@ -21,6 +21,7 @@ from . import (
     client_quotas,
     client_telemetry,
     commit_group,
+    delayed,
     delete_groups,
     delete_records,
     describe_cluster,
@@ -124,6 +125,9 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     # Transactions, between brokers; commit groups.
     ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
     ApiKey.FORWARD_RECORDS: forward_records.handle,
+    ApiKey.LIST_DELAYED: delayed.list_delayed,
+    ApiKey.ALTER_DELAYED: delayed.alter_delayed,
+    ApiKey.DESCRIBE_FORWARDING: delayed.describe_forwarding,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
     ApiKey.INIT_COMMIT_GROUP: init_commit_group.handle,
     ApiKey.COMMIT_GROUP: commit_group.handle,

@@ -34,6 +34,8 @@ class Outlook:
     """Returns a topic by name, if it is there."""
     log_start: int = 0
     """The offset below which records are deleted."""
+    moved: Mapping[int, int] = field(default_factory=dict)
+    """The times of records whose times were changed, by offset."""
 
     @property
     def dead_letters(self) -> Topic | None:
@@ -76,7 +78,9 @@ def draft(
             made.waiting.append(entry)
         else:
             _bury(made, [entry.offset], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, outlook)
-    made.wanted.extend(grouped(placed, MOST_PLANNED, sizes, MOST_BYTES))
+    wanted = grouped(placed, MOST_PLANNED, sizes, MOST_BYTES)
+    moved = tuple(entry for entry in due if entry.offset in outlook.moved)
+    made.wanted.extend(each._replace(moved=moved) for each in wanted)
     return made
 
 

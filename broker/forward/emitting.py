@@ -25,9 +25,12 @@ def build(
     """Return the batch of a plan, from its records by offset."""
     builder = BatchBuilder()
     rule = config.rule or DelayRule(config.by)
+    moved = {offset: due_ms for due_ms, offset in plan.moved}
     for offset in plan.offsets:
         record = found[offset]
-        due_ms = rule.due_or_at_once(record.timestamp, record.headers)
+        due_ms = moved.get(offset, -1)
+        if due_ms < 0:
+            due_ms = rule.due_or_at_once(record.timestamp, record.headers)
         name = f"{source.topic}/{source.partition}/{offset}"
         headers = forwarded_headers(record.headers, name, due_ms)
         if plan.kind is Kind.DEAD_LETTER:

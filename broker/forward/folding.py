@@ -5,14 +5,16 @@ high watermark. The result follows from these batches alone, so that all replica
 
     a record      waits (an Entry for the index), of a transaction: once that has committed
     a marker      the records of its transaction wait, or are over if it aborts
-    a step        plans begin and end, records are planned or dropped
+    a step        plans begin and end, records are planned, dropped, cancelled or get other times
     anything else is over
 
-A record is `settled` once a plan or a step names it, and every offset without a record is.
+A record is `settled` once a plan names it or it will never be planned, and every offset without a
+record is.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from ...protocol.delays import DelayRule
 from ...protocol.errors import RemoteProtocolError
@@ -23,6 +25,7 @@ from .due_index import Entry
 from .offset_set import OffsetSet
 from .steps import Plan, Step, decode
 
+MOST_CANCELLED: Final = 1_000
 OnUnread = Callable[[int, RemoteProtocolError], None]
 """Called with the offset of a step that cannot be read, and why; it is passed over."""
 
@@ -47,6 +50,10 @@ class SourceState:
         self.settled = OffsetSet(start)
         self.plans: dict[int, Plan] = {}
         """The plans that have not ended, in the order in which they were written."""
+        self.moved: dict[int, int] = {}
+        """The times in ms of records whose times were changed, by offset."""
+        self.cancelled: dict[int, None] = {}
+        """The offsets that were cancelled last, so that a repeated request is answered alike."""
         self._undecided: dict[int, list[Entry]] = {}
         """The records of transactions that are open, by producer id."""
 
@@ -55,6 +62,11 @@ class SourceState:
         """The lowest offset that may still be needed: what is below it may be deleted."""
         planned = min((min(plan.offsets) for plan in self.plans.values()), default=self.folded)
         return min(self.settled.lowest, planned, self.folded)
+
+    def is_over(self, entry: Entry) -> bool:
+        """True if an entry of the index is planned, or never will be, or has another time now."""
+        due_ms, offset = entry
+        return offset in self.settled or self.moved.get(offset, due_ms) != due_ms
 
     def is_part_of(self, log_start: int, log_end: int, epochs: LeaderEpochs) -> bool:
         """True if the log still has what was folded, but for what is deleted from its start.
@@ -67,6 +79,8 @@ class SourceState:
 
     def skip_to(self, offset: int) -> None:
         """Count everything below `offset` as over, because the log begins there."""
+        if offset > self.settled.lowest and self.moved:
+            self.moved = {each: due for each, due in self.moved.items() if each >= offset}
         self.settled.rise_to(offset)
         if offset > self.folded:
             # The epoch of what was deleted is forgotten.
@@ -121,12 +135,13 @@ class SourceState:
                 continue
             if step is not None:
                 self._apply(step)
-                changed.step = step
+                changed.step, changed.entries = step, [*step.moved]
 
     def _decide(self, producer_id: int, *, is_commit: bool) -> list[Entry]:
         entries = self._undecided.pop(producer_id, [])
         if is_commit:
-            return entries
+            moved = self.moved
+            return [Entry(moved.get(offset, due_ms), offset) for due_ms, offset in entries]
         self.settled.add_all(entry.offset for entry in entries)
         return []
 
@@ -135,5 +150,18 @@ class SourceState:
             self.plans.pop(end.plan_id, None)
         for plan in step.plans:
             self.plans[plan.plan_id] = plan
-            self.settled.add_all(plan.offsets)
-        self.settled.add_all(step.dropped)
+            self._settle(plan.offsets)
+        self._settle(step.dropped)
+        if step.cancelled:
+            self._settle(step.cancelled)
+            self.cancelled.update(dict.fromkeys(step.cancelled))
+            for oldest in [*self.cancelled][:-MOST_CANCELLED]:
+                del self.cancelled[oldest]
+        for due_ms, offset in step.moved:
+            self.moved[offset] = due_ms
+
+    def _settle(self, offsets: Iterable[int]) -> None:
+        self.settled.add_all(offsets)
+        if self.moved:
+            for offset in offsets:
+                self.moved.pop(offset, None)

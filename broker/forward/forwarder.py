@@ -21,9 +21,10 @@ from ...runtime.waiting import end_tasks
 from ..partition.partition import Partition
 from ..partitions import Partitions
 from ..peers import PeerFailed, Peers
+from .leading import Leading
 from .parked import RecordsDeleted
 from .source import Room, Source
-from .targets import Phase, TargetQueue, Targets
+from .targets import Phase, TargetQueue
 
 LANES: Final = 4
 """The requests to one broker that may be in flight at a time."""
@@ -41,8 +42,8 @@ class Sending(NamedTuple):
     """A queue whose first plan is being sent."""
 
     source: Source
-    targets: Targets
-    """The source's queues when it was sent; another object once it leads no more."""
+    leading: Leading | None
+    """The source's leader epoch when it was sent; what is answered in another one is ignored."""
     queue: TargetQueue
 
 
@@ -101,8 +102,9 @@ class Forwarder:
             return
         now_ms = self._room.runtime.monotonic_ms()
         for source in sources:
-            for queue in source.targets.ready(now_ms):
-                self._route(source, queue, now_ms)
+            if source.leading is not None:
+                for queue in source.leading.targets.ready(now_ms):
+                    self._route(source, queue, now_ms)
 
     def _route(self, source: Source, queue: TargetQueue, now_ms: int) -> None:
         image, target = self._room.image(), queue.target
@@ -116,7 +118,7 @@ class Forwarder:
         else:
             queue.phase = Phase.SENT
             lane = (state.leader, target.partition % LANES)
-            self._waiting.setdefault(lane, []).append(Sending(source, source.targets, queue))
+            self._waiting.setdefault(lane, []).append(Sending(source, source.leading, queue))
             if lane not in self._tasks:
                 name = f"forward to broker {lane[0]}, {lane[1]}"
                 self._tasks[lane] = self._room.runtime.spawn(self._run(lane), name)
@@ -159,7 +161,7 @@ class Forwarder:
             return
         now_ms = self._room.runtime.monotonic_ms()
         for each, result in zip(sending, answer.batches, strict=True):
-            if each.source.targets is each.targets:
+            if each.source.leading is each.leading:
                 code = ErrorCode(result.error_code)
                 each.source.on_outcome(each.queue.on_answer(code, result.base_offset, now_ms))
 

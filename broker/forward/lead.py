@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.types import TopicIdPartition
+from .due_index import Entry
 from .steps import GONE, REPLACED, End, Kind, Plan
 from .targets import REFUSED, GaveUp
 
@@ -29,6 +30,8 @@ class Wanted(NamedTuple):
     kind: Kind
     offsets: tuple[int, ...]
     code: ErrorCode = ErrorCode.NONE
+    moved: tuple[Entry, ...] = ()
+    """The records whose times were changed, with these times; others may be among them."""
 
 
 class Replacement(NamedTuple):
@@ -113,6 +116,7 @@ class Lead:
             int(wanted.code),
             planned_ms,
             wanted.offsets,
+            _of(wanted.offsets, wanted.moved),
         )
 
     def _fresh(self) -> int:
@@ -143,7 +147,7 @@ def replace(gave_up: GaveUp, *, has_dead_letters: bool) -> Replacement:
     elif has_dead_letters and failed.kind is not Kind.DEAD_LETTER:
         dead = failed.offsets
     else:
-        again.append(Wanted(failed.target, Kind.ALONE, failed.offsets, code))
+        again.append(Wanted(failed.target, Kind.ALONE, failed.offsets, code, failed.moved))
     again.extend(map(_again, gave_up.plans[1:]))
     return Replacement(ends, tuple(again), dead)
 
@@ -160,8 +164,17 @@ def without_deleted(wanted: Iterable[Wanted], log_start: int) -> tuple[list[Want
     return kept, deleted
 
 
+def _of(offsets: Sequence[int], moved: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return the entries of these offsets."""
+    if not moved:
+        return ()
+    mine = dict.fromkeys(offsets)
+    return tuple(each for each in moved if each.offset in mine)
+
+
 def _again(plan: Plan, *offsets: int) -> Wanted:
-    return Wanted(plan.target, plan.kind, offsets or plan.offsets, ErrorCode(plan.code))
+    code = ErrorCode(plan.code)
+    return Wanted(plan.target, plan.kind, offsets or plan.offsets, code, plan.moved)
 
 
 def grouped(

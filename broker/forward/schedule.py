@@ -71,7 +71,7 @@ class Schedule:
             folded = state.fold(header, found, rule, self._on_unread)
             self.index.add(folded.entries)
             if folded.step is not None:
-                self.index.forget(state.settled.__contains__)
+                self.index.forget(state.is_over)
                 self._on_step(folded.step)
 
     @property

@@ -4,11 +4,12 @@ Pure. A step is a control batch with one record, without a producer. Clients ski
 every control record of a kind that they do not know.
 
     key      int16 version 0 | int16 type 30001
-    value    MessagePack [1, plans, ends, dropped]; later versions append fields
+    value    MessagePack [1, plans, ends, dropped, cancelled, moved]; fields are only appended
     plan     [plan id, topic id, partition, producer id, base sequence, kind, error code,
-              planned ms, offsets]
+              planned ms, offsets, moved]
     end      [plan id, base offset]
-    dropped  offsets
+    dropped  offsets, as are cancelled ones
+    moved    a list of [due ms, offset]
     offsets  the first one, then the difference of each to the one before it
 """
 
@@ -24,12 +25,15 @@ import msgpack
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.records.records import BatchBuilder
 from ...protocol.types import TopicIdPartition
+from .due_index import Entry
 
 STEP_TYPE: Final = 30_001
 VERSION: Final = 1
 MOST_PLANNED: Final = 1_000
 """The most records of one plan."""
 _KEY: Final = struct.Struct(">hh")
+_LATER: Final = ((), ())
+"""The fields that steps of older brokers do not have."""
 
 DELIVERED_EARLIER: Final = -1
 """The base offset of an end whose target has the batch and does not know any more where."""
@@ -64,6 +68,8 @@ class Plan:
     """Wall time of the leader that planned it."""
     offsets: tuple[int, ...]
     """The records in the order in which the target gets them."""
+    moved: tuple[Entry, ...] = ()
+    """The records whose times were changed, with these times."""
 
     @property
     def last_sequence(self) -> int:
@@ -87,9 +93,13 @@ class Step:
     ends: tuple[End, ...] = ()
     dropped: tuple[int, ...] = ()
     """Offsets of records that are never forwarded, because nobody can take them."""
+    cancelled: tuple[int, ...] = ()
+    """Offsets of records that are never forwarded, because somebody said so."""
+    moved: tuple[Entry, ...] = ()
+    """Records that wait, with the times at which they are due from now on."""
 
     def __bool__(self) -> bool:
-        return bool(self.plans or self.ends or self.dropped)
+        return bool(self.plans or self.ends or self.dropped or self.cancelled or self.moved)
 
 
 def encode(step: Step, timestamp_ms: int) -> bytearray:
@@ -100,6 +110,8 @@ def encode(step: Step, timestamp_ms: int) -> bytearray:
             [_plan_fields(plan) for plan in step.plans],
             [[end.plan_id, end.base_offset] for end in step.ends],
             _to_deltas(step.dropped),
+            _to_deltas(step.cancelled),
+            step.moved,
         ]
     )
     builder = BatchBuilder(is_control=True)
@@ -116,11 +128,13 @@ def decode(key: bytes | None, value: bytes | None) -> Step | None:
         return None
     try:
         fields = msgpack.unpackb(value or b"")
-        _, plans, ends, dropped = fields[:4]
+        _, plans, ends, dropped, cancelled, moved = [*fields, *_LATER][:6]
         return Step(
             tuple(_plan(each) for each in plans),
             tuple(End(_integer(each[0]), _integer(each[1])) for each in ends),
             tuple(_from_deltas(dropped)),
+            tuple(_from_deltas(cancelled)),
+            _entries(moved),
         )
     except (ValueError, TypeError, IndexError, msgpack.UnpackException) as error:
         raise RemoteProtocolError(f"a step that cannot be read: {error!r}") from error
@@ -137,11 +151,12 @@ def _plan_fields(plan: Plan) -> list[object]:
         plan.code,
         plan.planned_ms,
         _to_deltas(plan.offsets),
+        plan.moved,
     ]
 
 
 def _plan(fields: Sequence[Any]) -> Plan:
-    plan_id, topic_id, partition, *numbers, offsets = fields[:9]
+    plan_id, topic_id, partition, *numbers, offsets, moved = [*fields, ()][:10]
     if not isinstance(topic_id, bytes):
         raise TypeError(topic_id)
     producer_id, sequence, kind, code, planned_ms = map(_integer, numbers)
@@ -157,7 +172,12 @@ def _plan(fields: Sequence[Any]) -> Plan:
         code,
         planned_ms,
         found,
+        _entries(moved),
     )
+
+
+def _entries(fields: Iterable[Sequence[object]]) -> tuple[Entry, ...]:
+    return tuple(Entry(_integer(each[0]), _integer(each[1])) for each in fields)
 
 
 def _to_deltas(offsets: Sequence[int]) -> list[int]:

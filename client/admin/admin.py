@@ -13,6 +13,7 @@ from . import (
     commit_groups,
     configs,
     credentials,
+    delayed,
     group_offsets,
     groups,
     lag,
@@ -148,6 +149,10 @@ class Admin:
 
     list_offsets = asked(logs.list_offsets)
     delete_records = asked(logs.delete_records)
+    list_delayed = asked(delayed.list_delayed)
+    cancel_delayed = asked(delayed.cancel_delayed)
+    reschedule_delayed = asked(delayed.reschedule_delayed)
+    describe_forwarding = asked(delayed.describe_forwarding)
     describe_log_dirs = asked(logs.describe_log_dirs)
     alter_replica_log_dirs = asked(logs.alter_replica_log_dirs)
     read_replicas = asked(replica_reads.read_replicas)

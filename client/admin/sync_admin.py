@@ -66,6 +66,10 @@ class Admin(SyncClient[aio.Admin]):
 
     list_offsets = waited(aio.Admin.list_offsets)
     delete_records = waited(aio.Admin.delete_records)
+    list_delayed = waited(aio.Admin.list_delayed)
+    cancel_delayed = waited(aio.Admin.cancel_delayed)
+    reschedule_delayed = waited(aio.Admin.reschedule_delayed)
+    describe_forwarding = waited(aio.Admin.describe_forwarding)
     describe_log_dirs = waited(aio.Admin.describe_log_dirs)
     alter_replica_log_dirs = waited(aio.Admin.alter_replica_log_dirs)
     read_replicas = waited(aio.Admin.read_replicas)

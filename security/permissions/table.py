@@ -85,6 +85,9 @@ TABLE: Final[Mapping[ApiKey, Sequence[Guard]]] = {
     ApiKey.DESCRIBE_PRODUCERS: (READ_TOPICS,),
     ApiKey.DESCRIBE_REPLICAS: (DESCRIBE_TOPICS,),
     ApiKey.DESCRIBE_LAG: (DESCRIBE_TOPICS,),
+    ApiKey.LIST_DELAYED: (READ_TOPICS,),
+    ApiKey.ALTER_DELAYED: (Each(Need(Op.DELETE, TOPIC), "topics", "topics", NAME),),
+    ApiKey.DESCRIBE_FORWARDING: (DESCRIBE_TOPICS,),
     # Groups.
     ApiKey.FIND_COORDINATOR: (Coordinators(),),
     ApiKey.JOIN_GROUP: (READ_GROUP,),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from .client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource
     from .client.admin.credential_types import ScramChange
+    from .client.admin.delayed_types import DelayedRecord, ForwardingStatus, ForwardingTarget
     from .client.admin.group_types import GroupDescription, GroupListing, GroupMember
     from .client.admin.lag_types import PartitionLag
     from .client.admin.log_types import LogDirectory, ReplicaInfo, TopicPartitionReplica
@@ -140,6 +141,7 @@ _HOMES = {
     ),
     ".client.admin.config_types": ("ConfigChange", "ConfigEntry", "ConfigResource"),
     ".client.admin.credential_types": ("ScramChange",),
+    ".client.admin.delayed_types": ("DelayedRecord", "ForwardingStatus", "ForwardingTarget"),
     ".client.admin.group_types": ("GroupDescription", "GroupListing", "GroupMember"),
     ".client.admin.lag_types": ("PartitionLag",),
     ".client.admin.log_types": ("LogDirectory", "ReplicaInfo", "TopicPartitionReplica"),
@@ -258,6 +260,7 @@ __all__ = [
     "ConsumerRecord",
     "CorruptRecord",
     "CreatedTopic",
+    "DelayedRecord",
     "DelegationToken",
     "DeliveryFailed",
     "DeliveryTimeout",
@@ -271,6 +274,8 @@ __all__ = [
     "FencedProducer",
     "FollowerState",
     "ForkedClient",
+    "ForwardingStatus",
+    "ForwardingTarget",
     "GroupDescription",
     "GroupListing",
     "GroupMember",

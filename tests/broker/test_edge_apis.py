@@ -146,6 +146,9 @@ async def test_api_versions_tells_what_a_kafka_broker_of_today_tells(
         ApiKey.DESCRIBE_REPLICAS: (0, 0),
         ApiKey.DESCRIBE_LAG: (0, 0),
         ApiKey.FORWARD_RECORDS: (0, 0),
+        ApiKey.LIST_DELAYED: (0, 0),
+        ApiKey.ALTER_DELAYED: (0, 0),
+        ApiKey.DESCRIBE_FORWARDING: (0, 0),
     }
     at_zero = ["group.version", "kraft.version", "share.version", "streams.version"]
     expected = ["metadata.version"] * (version >= 3) + at_zero * (version >= 4)

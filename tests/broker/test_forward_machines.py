@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.broker.forward.drafting import Outlook, draft, replace_in
-from minikafka.broker.forward.due_index import RUN_ENTRIES, DueIndex, Entry
+from minikafka.broker.forward.due_index import RUN_ENTRIES, SMALL_RUN, SMALL_RUNS, DueIndex, Entry
 from minikafka.broker.forward.emitting import build, partition_of
 from minikafka.broker.forward.folding import Folded, SourceState
 from minikafka.broker.forward.lead import Lead, NeedsId, Wanted, grouped, replace
@@ -61,6 +61,7 @@ plans = st.builds(
     st.integers(0, 1 << 44),
     offsets,
 )
+moved = st.lists(st.builds(Entry, st.integers(0, 1 << 44), st.integers(0, 1 << 60))).map(tuple)
 ends = st.builds(End, st.integers(0, 1 << 60), st.integers(-3, 1 << 60))
 
 
@@ -72,7 +73,9 @@ def plan(plan_id: int, *of: int, target: TopicIdPartition = T0, **other: int) ->
 # Steps.
 
 
-@given(st.builds(Step, st.lists(plans).map(tuple), st.lists(ends).map(tuple), offsets))
+@given(
+    st.builds(Step, st.lists(plans).map(tuple), st.lists(ends).map(tuple), offsets, offsets, moved)
+)
 def test_a_step_is_read_as_it_was_written(step: Step) -> None:
     batch = encode(step, 5)
     header = BatchHeader(batch)
@@ -144,10 +147,45 @@ def test_the_index_gives_runs_and_new_entries_together() -> None:
     index = DueIndex()
     count = 2 * RUN_ENTRIES + 5
     index.add(Entry(each * 7919 % count, each) for each in range(count))
-    index.forget(lambda offset: offset == 0)
+    index.forget(lambda entry: entry.offset == 0)
     taken = [*index.take(count // 2, count), *index.take(count, count)]
     assert [each.due_ms for each in taken] == list(range(1, count))
     assert len(index) == 0
+
+
+def test_the_index_is_listed_from_any_place() -> None:
+    index = DueIndex()
+    count = 2 * RUN_ENTRIES + 5
+    index.add(Entry(each * 7919 % count, each) for each in range(count))
+    index.take(9, count)
+    for start in (-1, 9, 4_000, count - 2, count):
+        listed = [each.due_ms for each in index.behind(Entry(start, count))]
+        assert listed == list(range(max(start + 1, 10), count))
+
+
+def test_records_that_wait_for_long_cost_little_among_many_that_do_not() -> None:
+    """Of each run a few entries are left; runs with few are merged, and give up what was taken."""
+    index, days = DueIndex(), 1 << 34
+    for turn in range(40):
+        start = turn * RUN_ENTRIES
+        index.add(
+            Entry(days + each if each % 100 == 0 else each, each)
+            for each in range(start, start + RUN_ENTRIES)
+        )
+        index.take(start + RUN_ENTRIES, RUN_ENTRIES)
+    left = 40 * RUN_ENTRIES // 100
+    assert abs(len(index) - left) <= 1
+    assert len(index._runs) < 2 * SMALL_RUNS
+    assert sum(run._size for run in index._runs.values()) <= 2 * left + SMALL_RUNS * SMALL_RUN
+    taken = index.take(2 * days, 2 * left)
+    assert [each.offset for each in taken] == list(range(0, 40 * RUN_ENTRIES, 100))
+
+
+def test_the_index_takes_times_that_are_far_apart() -> None:
+    index = DueIndex()
+    entries = [Entry(each << 40, 10_000 - each) for each in range(RUN_ENTRIES)]
+    index.add(entries)
+    assert index.take(1 << 62, RUN_ENTRIES) == entries
 
 
 # The fold.

@@ -38,4 +38,10 @@ def test_every_command_works(tmp_path: Path) -> None:
                 port = str(wait_until(lambda log=log: started(log), within_s=WITHIN_S))  # type: ignore[misc]
     lines = [line for text in shown for line in text.splitlines() if "minikafka-source" in line]
     assert [line.rpartition("\t")[2] for line in lines] == ["at once", "first", "second"]
-    assert "refused" in "\n".join(shown)
+    everything = "\n".join(shown)
+    assert "refused" in everything
+    assert "is cancelled.\n" in everything
+    assert "INVALID_RECORD_STATE" in everything
+    assert "too late" in everything
+    stats = everything[everything.index("Partition\tPending") :].splitlines()[1].split()
+    assert (stats[0], stats[-1]) == ("0", "1")

@@ -2,16 +2,21 @@
 
 No broker of these topics may lead uncleanly, so that each acknowledged record is forwarded exactly
 once (F2), whatever happens to the leaders of both: not before it is due by the clock of the broker
-that planned it, and under a name that leads back to it. Records of transactions that abort are not.
+that planned it, and under a name that leads back to it. Records of transactions that abort are not,
+nor are those that were cancelled. A cancel that came too late changes nothing.
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from minikafka.aio import Admin, Consumer, Delivery, NewTopic, Producer, TopicPartition
+from minikafka.client.admin.delayed_types import DelayedRecord
+from minikafka.client.errors import AdminError
 from minikafka.protocol.delays import DELAY_MS, DUE, SOURCE
+from minikafka.protocol.errors import ErrorCode
 from minikafka.runtime.errors import MinikafkaError
 
 from .inside import sources_of
@@ -46,6 +51,9 @@ class Parked:
     offset: int = -1
     """Its offset once it is acknowledged, and its transaction committed; -1 before."""
     is_aborted: bool = False
+    is_cancelled: bool = False
+    may_be_cancelled: bool = False
+    """True if a cancel was not answered."""
 
 
 @dataclass(slots=True)
@@ -68,6 +76,8 @@ class DelayHistory:
             one = self.parked.get(value)
             if one is None or one.is_aborted:
                 wrong.append(f"delayed: {value!r} of {sources} was not parked, or aborted")
+            elif one.is_cancelled:
+                wrong.append(f"delayed: {one} was cancelled and forwarded")
             elif len(sources) > 1:
                 wrong.append(f"delayed: {value!r} was forwarded more than once: {sources}")
             elif one.offset >= 0 and sources != [
@@ -75,6 +85,8 @@ class DelayHistory:
             ]:
                 wrong.append(f"delayed: {value!r} of {sources} was parked at {one}")
         for one in self.parked.values():
+            if one.is_cancelled or one.may_be_cancelled:
+                continue
             if one.offset >= 0 and one.value not in found:
                 wrong.append(f"delayed: {one} was acknowledged and not forwarded")
         return wrong
@@ -137,6 +149,55 @@ async def park_in_transactions(workload: "Workload", runtime: SimRuntime) -> Non
             await asyncio.sleep(0.2)
 
 
+async def change(workload: "Workload", runtime: SimRuntime) -> None:
+    """Cancel records that wait, and give others another time, until told to stop."""
+    partitions = [TopicPartition(LATER, index) for index in range(PARTITIONS)]
+    async with Admin(
+        bootstrap_servers=workload.cluster.bootstrap,
+        runtime=runtime,
+        request_timeout_ms=2000,
+        default_api_timeout_ms=5000,
+    ) as admin:
+        workload.started_count += 1
+        while not workload.stopping:
+            await asyncio.sleep(2 * runtime.rng.random())
+            try:
+                waiting = await admin.list_delayed(partitions, limit=50)
+            except MinikafkaError:
+                continue
+            if waiting and runtime.rng.random() < 0.5:
+                await _cancel(workload, admin, runtime.rng.choice(waiting))
+            elif waiting:
+                _, partition, offset = runtime.rng.choice(waiting)
+                due_ms = runtime.wall_ms() + runtime.rng.randrange(LONGEST_MS)
+                times = {offset: runtime.rng.choice((None, due_ms))}
+                with suppress(MinikafkaError):
+                    await admin.reschedule_delayed({partition: times})
+                    workload.coverage.note("transition", "rescheduled")
+
+
+async def _cancel(workload: "Workload", admin: Admin, waiting: DelayedRecord) -> None:
+    _, (_, index), offset = waiting
+    parked = workload.delays.parked.values()
+    one = next((each for each in parked if (each.partition, each.offset) == (index, offset)), None)
+    if one is None:
+        # Nobody was told yet where it is.
+        return
+    was_in_doubt, one.may_be_cancelled = one.may_be_cancelled, True
+    try:
+        await admin.cancel_delayed({TopicPartition(LATER, index): [offset]})
+    except AdminError as error:
+        workload.coverage.note("transition", "cancel-refused")
+        (refused,) = error.errors.values()
+        if refused.code is ErrorCode.INVALID_RECORD_STATE:
+            one.may_be_cancelled = was_in_doubt
+    except MinikafkaError:
+        pass
+    else:
+        one.is_cancelled = True
+        workload.coverage.note("transition", "cancelled")
+
+
 def _next(workload: "Workload", runtime: SimRuntime) -> Parked:
     parked = workload.delays.parked
     one = Parked(b"%d" % len(parked), runtime.rng.randrange(PARTITIONS))
@@ -162,7 +223,7 @@ def is_all_forwarded(workload: "Workload") -> bool:
         for daemon in workload.cluster.brokers.values()
         if daemon.process is not None
         for source in sources_of(daemon.process)
-        if source.lead is not None
+        if source.leading is not None
     ]
     return len(led) == PARTITIONS and not any(
         source.pending

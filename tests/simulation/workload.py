@@ -17,6 +17,7 @@ from .compaction_workload import SETTINGS, StateHistory, abort_all, keep, read_s
 from .coverage import Coverage
 from .delay_workload import (
     DelayHistory,
+    change,
     make_topics,
     park,
     park_in_transactions,
@@ -127,6 +128,7 @@ class Workload:
         if self.shape.delays:
             self._start_client("parker", lambda runtime: park(self, runtime))
             self._start_client("parker-2", lambda runtime: park_in_transactions(self, runtime))
+            self._start_client("canceller", lambda runtime: change(self, runtime))
         if self.shape.ledgers:
             self._start_client("auditor", lambda runtime: audit(self, runtime))
 

@@ -1,0 +1,307 @@
+"""Leads a source partition for one leader epoch: plans what is due, and writes it down in steps.
+
+One step is written at a time; it counts once it is committed and folded. `Lead`, `Targets`,
+`drafting` and `changing` decide. Whatever was decided and not written is forgotten at the end of
+the epoch: the next leader decides anew.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ...protocol.control.image import MetadataImage
+from ...protocol.errors import ErrorCode
+from ...protocol.records.records import Record
+from ...protocol.types import TopicPartition
+from ...runtime.runtime import Runtime
+from ..coordinator.producer_ids import ProducerIds
+from ..partition.own_batches import append_own
+from ..partition.partition import Partition
+from .changing import Change, Changes, Done, Limits
+from .drafting import Outlook, draft, replace_in
+from .due_index import Entry
+from .lead import Lead, NeedsId
+from .pace import Pace
+from .parked import ParkedRecords, TooMuch
+from .schedule import Schedule
+from .steps import MOST_PLANNED, End, Kind, Plan, Step, encode
+from .targets import Ended, GaveUp, Outcome, Targets
+
+READ_BYTES: Final = 4 << 20
+"""About the most bytes of the records of one step, unless one record is larger."""
+MOST_PLANS: Final = 100_000
+"""The most plans that have not ended, of one source partition; then nothing more is planned."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Counts:
+    """The records that one source has finished since it began."""
+
+    forwarded: int = 0
+    """Records that targets have taken."""
+    dead_letters: int = 0
+    dropped: int = 0
+    """Records that nobody could take."""
+    cancelled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The parts of one source that its leading uses."""
+
+    runtime: Runtime
+    image: Callable[[], MetadataImage]
+    producer_ids: ProducerIds
+    write_staged: Callable[[], None]
+    wake: Callable[[], None]
+    """Has the source's task look again."""
+
+    partition: Partition
+    name: TopicPartition
+    schedule: Schedule
+    parked: ParkedRecords
+    pace: Pace
+    counts: Counts
+
+
+class Leading:
+    """One leader epoch of a source partition on this broker."""
+
+    def __init__(self, ground: Ground) -> None:
+        partition = ground.partition
+        self.targets = Targets()
+        self.ends: list[End] = []
+        """The answers of targets that are not written yet."""
+        self.taken: list[Entry] = []
+        """The records of the step that is not folded yet, or of the one that is being made."""
+        self.is_sending = False
+        """True once the plans of earlier leaders are queued."""
+        self._ground = ground
+        self._lead = Lead(partition.leader_epoch, partition.log_end_offset)
+        self._gave_up: list[GaveUp] = []
+        self._changes = Changes()
+        self._is_turn_of_changes = True
+        self._step_end = 0
+        """The offset behind the step that is not folded yet."""
+        self._most = MOST_PLANNED
+        """The most records of a step, fewer while records are large."""
+
+    @property
+    def is_over(self) -> bool:
+        """True if this broker leads no more, or in another epoch."""
+        partition = self._ground.partition
+        return partition.leader is None or partition.leader_epoch != self._lead.epoch
+
+    @property
+    def is_step_folded(self) -> bool:
+        """True if no step waits to be committed."""
+        return self._ground.schedule.state.folded >= self._step_end
+
+    @property
+    def may_take(self) -> bool:
+        """True if records that are due may be planned, as soon as no step waits."""
+        ground = self._ground
+        is_paused = ground.partition.log.config.delay.paused
+        return not is_paused and len(ground.schedule.state.plans) < MOST_PLANS
+
+    def close(self) -> None:
+        """End the epoch. The last step may be lost, or be folded later."""
+        self._ground.parked.forget()
+        self._give_back()
+        self._changes.fail()
+
+    def change(self, changes: Sequence[Change], done: Done) -> None:
+        """Decide changes with one of the next steps; `done` gets a code for each."""
+        self._changes.ask(changes, done)
+
+    def on_step(self, step: Step) -> None:
+        """Queue the plans of a step that is folded now."""
+        if self.is_sending:
+            self._queue(step.plans)
+
+    def on_outcome(self, outcome: Outcome) -> None:
+        """Note what has become of a plan."""
+        ground = self._ground
+        if isinstance(outcome, Ended):
+            self.ends.append(End(outcome.plan.plan_id, outcome.base_offset))
+            if outcome.plan.kind is Kind.DEAD_LETTER:
+                ground.counts.dead_letters += len(outcome.plan.offsets)
+            else:
+                ground.counts.forwarded += len(outcome.plan.offsets)
+            if len(self.ends) == 1:
+                ground.pace.on_first_end(ground.runtime.monotonic_ms())
+        else:
+            ground.parked.forget()
+        if isinstance(outcome, GaveUp):
+            plan = outcome.plans[0]
+            log.warning("%s: offset %d: %s", self, plan.offsets[0], outcome.code.name)
+            self._gave_up.append(outcome)
+
+    def __str__(self) -> str:
+        name = self._ground.name
+        return f"{name.topic}-{name.partition}: forward"
+
+    def knows_all(self) -> bool:
+        """Return True once all is folded that the log and clients of this leader have said."""
+        ground, leader = self._ground, self._ground.partition.leader
+        known_up_to = max(self._lead.start, ground.partition.high_watermark, self._step_end)
+        folded = ground.schedule.state.folded
+        if leader is None or folded < known_up_to or not leader.is_high_watermark_settled:
+            return False
+        self.taken = []
+        self._changes.on_committed()
+        if not self.is_sending:
+            self.is_sending = True
+            self._queue(ground.schedule.state.plans.values())
+        return True
+
+    async def write_next(self) -> None:
+        """Write one step, if there is anything to write: changes and due records take turns.
+
+        Call it only after `knows_all`.
+        """
+        if self._changes and self._is_turn_of_changes and self._change():
+            self._is_turn_of_changes = False
+            return
+        self._is_turn_of_changes = True
+        if not await self._plan() and self._changes and not self.is_over:
+            self._change()
+
+    # Changes.
+
+    def _change(self) -> bool:
+        """Decide what was asked; return True if that is a step, which must commit now."""
+        ground, state = self._ground, self._ground.schedule.state
+        latest_ms = ground.runtime.wall_ms() + ground.partition.log.config.delay.max_ms
+        limits = Limits(ground.partition.log_start_offset, state.folded, latest_ms)
+        decided = self._changes.decide(state, limits)
+        moved = tuple(Entry(due_ms, offset) for offset, due_ms in decided.moved.items())
+        step = Step(cancelled=tuple(decided.cancelled), moved=moved)
+        if step and not self._write(step):
+            self._rest()
+            return False
+        self._changes.on_written(decided)
+        ground.counts.cancelled += len(decided.cancelled)
+        if step:
+            ground.write_staged()
+        else:
+            self._changes.on_committed()
+        return bool(step)
+
+    # Plans.
+
+    async def _plan(self) -> bool:
+        """Write a step about what is due and what targets have answered; return True if written."""
+        ground, lead = self._ground, self._lead
+        found = await self._read_due()
+        if self.is_over or found is None:
+            self._give_back()
+            self._rest()
+            return False
+        outlook = self._outlook
+        made = draft(self.taken, found, outlook, ground.runtime.wall_ms())
+        self._await_target(made.waiting)
+        ends = replace_in(made, self._gave_up, outlook, lead)
+        is_quiet = not (made.wanted or made.dropped or ends)
+        now_ms = ground.runtime.monotonic_ms()
+        if is_quiet and not (self.ends and ground.pace.are_ends_due(now_ms)):
+            return False
+        before = lead.mark()
+        try:
+            plans = lead.plan(made.wanted, ground.runtime.wall_ms())
+        except NeedsId:
+            self._give_back()
+            self._ask_for_id()
+            return False
+        if not self._write(Step(tuple(plans), (*self.ends, *ends), tuple(made.dropped))):
+            lead.restore(before)
+            self._give_back()
+            self._rest()
+            return False
+        self.ends, self._gave_up = [], []
+        ground.parked.keep(found.values())
+        if made.dropped:
+            ground.counts.dropped += len(made.dropped)
+            log.error("%s: %d records dropped: no target takes them", self, len(made.dropped))
+        ground.write_staged()
+        return True
+
+    async def _read_due(self) -> dict[int, Record] | None:
+        """Take the records to plan now from the index, and read them; None if reading fails."""
+        ground = self._ground
+        if not ground.pace.may_take(ground.runtime.monotonic_ms()):
+            return {}
+        while True:
+            self._take_due()
+            count = len(self.taken)
+            try:
+                found = await ground.parked.read((each.offset for each in self.taken), READ_BYTES)
+            except TooMuch:
+                self._most = max(1, count // 2)
+                self._give_back()
+                continue
+            ground.pace.on_taken(count, self._most, ground.runtime.monotonic_ms())
+            if count == self._most:
+                self._most = min(2 * count, MOST_PLANNED)
+            return found
+
+    def _take_due(self) -> None:
+        ground = self._ground
+        is_over = ground.schedule.state.is_over
+        while self.may_take and not self.taken:
+            taken = ground.schedule.index.take(ground.runtime.wall_ms(), self._most)
+            # A record whose time was changed to and fro has two entries.
+            self.taken = [each for each in dict.fromkeys(taken) if not is_over(each)]
+            if not taken:
+                break
+
+    def _give_back(self) -> None:
+        """Let the records wait again that were taken from the index."""
+        self._ground.schedule.index.add(self.taken)
+        self.taken = []
+
+    def _await_target(self, waiting: list[Entry]) -> None:
+        """Let records wait again whose target is not there."""
+        if waiting:
+            self._ground.schedule.index.add(waiting)
+            kept = dict.fromkeys(waiting)
+            self.taken = [each for each in self.taken if each not in kept]
+            self._rest()
+
+    @property
+    def _outlook(self) -> Outlook:
+        ground = self._ground
+        config, start = ground.partition.log.config.delay, ground.partition.log_start_offset
+        moved = ground.schedule.state.moved
+        return Outlook(ground.name, config, ground.image().topic, start, moved)
+
+    def _queue(self, plans: Iterable[Plan]) -> None:
+        for plan in plans:
+            self.targets.add(plan)
+
+    def _write(self, step: Step) -> bool:
+        """Append a step; return False if it cannot be appended now."""
+        partition, wall_ms = self._ground.partition, self._ground.runtime.wall_ms()
+        appended = append_own(partition, encode(step, wall_ms), wall_ms)
+        if appended.error:
+            return False
+        self._step_end = appended.last_offset + 1
+        return True
+
+    def _rest(self) -> None:
+        self._ground.pace.rest(self._ground.runtime.monotonic_ms())
+
+    def _ask_for_id(self) -> None:
+        """Get one more producer id; then the same step is tried again."""
+
+        def taken(error: ErrorCode, producer_id: int) -> None:
+            if error:
+                self._rest()
+            else:
+                self._lead.ids.append(producer_id)
+            self._ground.wake()
+
+        self._ground.producer_ids.wait(taken)
