@@ -9,6 +9,7 @@ from ..replication.isr_proposals import IsrProposals
 from .clients import ClientMetrics
 from .connections import ConnectionMetrics
 from .coordinators import CoordinatorMetrics
+from .forwarding import ForwardMetrics
 from .group_lag import GroupLag
 from .groups import GroupMetrics
 from .labelled import Labelled
@@ -41,6 +42,7 @@ def collectors_of(edge: Edge, others: ToldOf) -> tuple[Collector, ...]:
         CoordinatorMetrics(edge),
         GroupMetrics(edge, others.lag),
         ConnectionMetrics(edge),
+        ForwardMetrics(lambda: list(edge.forwarder.sources.values()), edge.runtime.wall_ms),
         QuotaMetrics(edge.quotas, edge.runtime.monotonic_ms),
     ]
     if edge.partitions.traffic is not None:

@@ -149,7 +149,7 @@ def _alter(cluster: Cluster, resource: AlterConfigsResource) -> list[ConfigRecor
     new = _changed(old, resource)
     if resource.resource_type == TOPIC:
         check_topic_config(new)
-        check_targets(name, new, cluster.image.topic_ids, cluster.image.configs)
+        check_targets(name, new, old, cluster.image.topic_ids, cluster.image.configs)
     elif resource.resource_type == CLIENT_METRICS:
         _check_subscription(new)
     else:

@@ -14,17 +14,20 @@ DEAD_LETTERS = "minikafka.deadletter.topic"
 def check_targets(
     topic: str,
     config: Mapping[str, str],
+    old: Mapping[str, str],
     known: Container[str],
     configs: Mapping[ConfigResource, Mapping[str, str]],
 ) -> None:
     """Raise ApiError INVALID_CONFIG if a topic with this `config` cannot forward.
 
     Its target and its topic for dead letters must be among the `known` topics, must not be internal
-    and must not lead back to the topic itself by the `configs` of the cluster.
+    and must not lead back to the topic itself by the `configs` of the cluster. One that is in the
+    `old` config of the topic is not judged again: other settings can be changed after the target
+    was deleted.
     """
     for key in (TARGET, DEAD_LETTERS):
         name = config.get(key, "")
-        if not name:
+        if not name or name == old.get(key):
             continue
         if name in INTERNAL_TOPICS:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"{key}={name}: an internal topic")

@@ -103,7 +103,7 @@ def _create(draft: _Draft, topic: CreatableTopic, topic_id: bytes) -> CreatableT
     check_topic_name(topic.name, draft.names)
     config = _config_of(topic)
     check_topic_config(config)
-    check_targets(topic.name, config, draft.names.values(), draft.cluster.image.configs)
+    check_targets(topic.name, config, {}, draft.names.values(), draft.cluster.image.configs)
     placed = _placement(draft, topic)
     draft.allowance.spend(len(placed))
     draft.names[metric_name(topic.name)] = topic.name

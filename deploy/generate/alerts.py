@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 from ...runtime.metrics import labels
 from .yaml_text import text_of
 
+OVERDUE_SECONDS: Final = 60
+"""Age of a record that is due and not planned, above which its delay topic raises an alert."""
 LOOP_DELAY_MS: Final = 200
 """Delay of an event loop, in ms, above which a daemon raises an alert."""
 MEMORY_SHARE: Final = 0.9
@@ -199,6 +201,17 @@ def _of_readers(here: str, patience: Patience) -> Iterator[Alert]:
         "Group {{ $labels.consumergroup }} is {{ $value | humanizeDuration }} behind"
         " in {{ $labels.topic }}",
         "A record has waited for so long to be read: the group is down, stuck or too slow.",
+    )
+    late = f"max by (job, topic) (minikafka_forward_overdue_seconds{here}) > {OVERDUE_SECONDS}"
+    held = f"max by (job, topic) (minikafka_forward_held{here}) > 0"
+    yield Alert(
+        "RecordsNotForwarded",
+        "warning",
+        f"{late} or {held}",
+        "5m",
+        "Records of the delay topic {{ $labels.topic }} are due and are not forwarded",
+        "Their target refuses them or is not there, forwarding is paused, or their leader has more"
+        " to do than it can.",
     )
 
 

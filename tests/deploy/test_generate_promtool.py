@@ -40,6 +40,7 @@ class Cause:
     begins_at: int = 6
 
 
+OF_DELAY = f'{AT},topic="later"'
 OF_GROUP = f'{HERE},consumergroup="billing",topic="orders"'
 CAUSES = [
     Cause("OfflinePartitions", {f"{CONTROLLER}offlinepartitionscount{{{AT}}}": steps(0, 3)}, HERE),
@@ -115,6 +116,16 @@ CAUSES = [
             f'minikafka_consumergroup_lag_seconds{{{OF_GROUP},partition="1"}}': steps(0, 0),
         },
         OF_GROUP,
+    ),
+    Cause(
+        "RecordsNotForwarded",
+        {f'minikafka_forward_overdue_seconds{{{OF_DELAY},partition="0"}}': steps(60, 61)},
+        f'{HERE},topic="later"',
+    ),
+    Cause(
+        "RecordsNotForwarded",
+        {f'minikafka_forward_held{{{OF_DELAY},partition="0"}}': steps(0, 1)},
+        f'{HERE},topic="later"',
     ),
     Cause("NoMessagesForTooLong", {MESSAGES: "0+10x5 50+0x30 60+10x29"}, f'{HERE},topic="orders"'),
     Cause("NoMessagesForTooLong", {MESSAGES: "_x40 0+10x26"}, f'{HERE},topic="orders"'),

@@ -292,6 +292,26 @@ def test_a_group_whose_only_member_dies(play: Callable[..., None]) -> None:
     play(story)
 
 
+def test_a_target_that_refuses_a_record(play: Callable[..., None]) -> None:
+    async def story(stage: Stage, scraper: Scraper) -> None:
+        write_on(stage)
+        await stage.create_topic("now", 1, configs={"max.message.bytes": "500"})
+        await stage.create_topic("later", 1, configs={"minikafka.delay.target": "now"})
+        await stage.send("later", b"small")
+        await scraper.minutes(6)
+        scraper.expect()
+        await stage.send("later", b"x" * 600)
+        await scraper.minutes(4)
+        scraper.expect()
+        await scraper.minutes(3)
+        scraper.expect("RecordsNotForwarded")
+        await stage.alter_configs("now", {"max.message.bytes": "5000"})
+        await scraper.minutes(2)
+        scraper.expect()
+
+    play(story)
+
+
 async def _read(consumer: Any) -> None:
     while True:
         await consumer.poll(timeout_ms=5_000)

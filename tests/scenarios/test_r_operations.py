@@ -11,7 +11,9 @@ from minikafka.protocol.delays import DELIVER_AT, DUE
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.types import TopicPartition
 
+from ..simulation.scraper import METRICS, exposition
 from ..simulation.stage import Stage, staged
+from ..support.scrape import Scrape
 from .delay_stage import delay_topic, headers_of, in_target, park, source_of, until_idle
 
 HERE = TopicPartition("later", 0)
@@ -166,3 +168,44 @@ async def test_only_leaders_of_delay_topics_tell_what_waits(stage: Stage) -> Non
     answers: list[list[ErrorCode]] = []
     follower.change([Change(0, None)], lambda said: answers.append([*said]))
     assert answers == [[ErrorCode.NOT_LEADER_OR_FOLLOWER]]
+
+
+@pytest.mark.moves(
+    "minikafka_forward_cancelled_total",
+    "minikafka_forward_deadlettered_total",
+    "minikafka_forward_dropped_total",
+    "minikafka_forward_forwarded_total",
+    "minikafka_forward_held",
+    "minikafka_forward_overdue_seconds",
+    "minikafka_forward_pending",
+    "minikafka_forward_planned",
+)
+@staged(broker=METRICS)
+async def test_what_waits_is_held_and_is_over_shows_in_the_metrics(stage: Stage) -> None:
+    await delay_topic(stage)
+
+    def told(name: str) -> float:
+        text = exposition(stage.daemon(1))
+        assert text is not None
+        return Scrape.of(text)(f"minikafka_forward_{name}", topic="later", partition=0)
+
+    await park(stage, (b"a", MINUTE_MS), (b"b", MINUTE_MS), (b"c", 10))
+    await stage.until(lambda: told("forwarded_total") == 1, "c")
+    assert (told("pending"), told("overdue_seconds"), told("held")) == (2, 0, 0)
+    await cancel(stage, 0)
+    assert told("cancelled_total") == 1
+    await stage.alter_configs("now", {"max.message.bytes": "500"})
+    await park(stage, (b"x" * 600, 10))
+    await stage.until(lambda: told("held") == told("planned") == 1, "a record that does not fit")
+    await stage.create_topic("dead", 1)
+    await stage.alter_configs("later", {"minikafka.deadletter.topic": "dead"})
+    await park(stage, (b"y" * 600, 10))
+    await stage.until(lambda: told("deadlettered_total") == 1, "a dead letter")
+    await stage.alter_configs("later", {"minikafka.delay.paused": "true"})
+    await reschedule(stage, {1: None})
+    await stage.until(lambda: told("overdue_seconds") > 1, "b is late")
+    await stage.alter_configs("later", {"minikafka.delay.undeliverable.ms": "1000"})
+    await stage.alter_configs("later", {"minikafka.deadletter.topic": None})
+    await stage.delete_topic("now")
+    await stage.alter_configs("later", {"minikafka.delay.paused": None})
+    await stage.until(lambda: told("dropped_total") >= 1, "nobody takes b", 60)
