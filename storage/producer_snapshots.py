@@ -117,7 +117,8 @@ def encode_producers(state: ProducerState, end_offset: int) -> bytes:
 def decode_producers(data: bytes, now_ms: int) -> ProducerState | None:
     """Read a snapshot; return None if it is torn or corrupt.
 
-    Producers are idle since their timestamp in the snapshot, or since `now_ms` if that is earlier.
+    Producers are idle since `now_ms`: the wall clock may have been set since they were last seen,
+    and one that is forgotten too early may have its last batch doubled.
     """
     if len(data) < _HEAD.size:
         return None
@@ -129,7 +130,7 @@ def decode_producers(data: bytes, now_ms: int) -> ProducerState | None:
     producers: dict[int, Producer] = {}
     for row in _ENTRY.iter_unpack(memoryview(data)[_HEAD.size :]):
         producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator, txn = row
-        producer = Producer(epoch, min(timestamp, now_ms))
+        producer = Producer(epoch, now_ms)
         producer.coordinator_epoch, producer.transaction_start = coordinator, txn
         if last_offset >= 0:
             first = wrapped(last_sequence - delta)

@@ -444,6 +444,11 @@ class ProducerState:
             del self._producers[producer_id]
         return len(idle)
 
+    def postpone_expiry(self, by_ms: int, now_ms: int) -> None:
+        """Have producers expire later, as if seen after the clock was set forward by `by_ms`."""
+        for producer in self._producers.values():
+            producer.last_seen_ms = min(now_ms, producer.last_seen_ms + by_ms)
+
     @classmethod
     def of(cls, producers: dict[int, Producer]) -> "ProducerState":
         """Make a state from the producers in a snapshot."""

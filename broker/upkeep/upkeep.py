@@ -23,6 +23,8 @@ from ..replica.silence import LOOK_MS
 log = logging.getLogger(__name__)
 
 NEVER_MS = 2**62
+CLOCK_STEP_MS = 60_000
+"""A wall clock that gains more than this between two checks was set, rather than slewed."""
 TURN_PARTITIONS = 200
 """The number of partitions to check before other tasks of the event loop get a turn."""
 
@@ -54,6 +56,7 @@ class Upkeep:
             ("flush", config.log_flush_scheduler_interval_ms, self.flush),
             ("metadata position", checkpoint_ms, note_metadata),
         ]
+        self._behind_ms = runtime.wall_ms() - runtime.monotonic_ms()
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -91,11 +94,24 @@ class Upkeep:
         """Delete segments past their retention, and forget producers that are idle for too long."""
         now_ms = self._runtime.wall_ms()
         expire_after_ms = self._producer_expiration_ms()
+        set_forward_ms = self._set_forward_ms(now_ms)
         for turn, partition in enumerate(list(self._partitions), start=1):
             if turn % TURN_PARTITIONS == 0:
                 await asyncio.sleep(0)
+            if set_forward_ms:
+                partition.log.producers.postpone_expiry(set_forward_ms, now_ms)
             if not partition.offline_because:
                 self._retire(partition, now_ms, expire_after_ms)
+
+    def _set_forward_ms(self, now_ms: int) -> int:
+        """Return by how much the wall clock was set forward since the last call; 0 if it was not.
+
+        Machines without a clock of their own begin in the past, and are set by NTP once brokers
+        run. Producers whose state expired then could have their last batch doubled.
+        """
+        behind_ms = now_ms - self._runtime.monotonic_ms()
+        step_ms, self._behind_ms = behind_ms - self._behind_ms, behind_ms
+        return step_ms if step_ms > CLOCK_STEP_MS else 0
 
     def _retire(self, partition: Partition, now_ms: int, expire_after_ms: int) -> None:
         partition.write_staged()

@@ -52,6 +52,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         servers = started.bootstrap
         with Admin(servers) as admin:
             admin.create_topics([NewTopic("orders", 3, 3)])
+            later = {"minikafka.delay.target": "orders"}
+            admin.create_topics([NewTopic("orders-later", 3, 3, configs=later)])
         with (
             Producer(servers) as producer,
             Consumer(servers, group_id="billing", auto_offset_reset="earliest") as consumer,

@@ -78,6 +78,25 @@ async def test_g_01_batches_in_flight_over_a_failover_are_written_once_and_in_or
     assert await stage.read("t") == [b"%d" % number for number in range(6)]
 
 
+@staged(broker={"log.retention.check.interval.ms": "500"})
+async def test_g_01_a_clock_that_is_set_forward_by_days_makes_no_broker_forget_a_producer(
+    stage: Stage,
+) -> None:
+    """Given a batch whose answer is lost; when the leader's clock is set two days forward, and it
+    looks for idle producers; then the producer's retry is not written twice."""
+    await stage.create_topic("t", [[1, 2, 3]], configs=MIN_2)
+    producer = await stage.producer("writer")
+    await producer.send("t", b"0")
+    stage.block(1, "writer")
+    ack = producer.send("t", b"1")
+    await stage.until(lambda: stage.partition(2, "t").log_end_offset > 1, "followers have it")
+    stage.skew(1, 2 * 86_400_000)
+    await stage.sleep(5)
+    stage.heal()
+    assert (await ack).offset == 1
+    assert await stage.read("t") == [b"0", b"1"]
+
+
 async def test_g_02_a_repeat_that_nobody_remembers_is_not_written_again(node: Node) -> None:
     """Given ten batches; when the one before the last five comes again; then it is refused as out
     of order, and a repeat of one of the last five gets its old offset."""

@@ -138,11 +138,25 @@ def test_a_snapshot_tells_nothing_of_what_lies_behind_it() -> None:
     assert len(nothing) == 0
 
 
-def test_a_time_ahead_of_the_clock_becomes_now() -> None:
+def test_a_producer_of_a_snapshot_is_idle_since_the_snapshot_was_read() -> None:
+    """The clock may have been set meanwhile, and a restart is no reason to forget anybody."""
     data = encode_producers(state_after(sent(0)), 1)
-    again = decode_producers(data, 400)
-    assert again is not None
-    assert again.remove_expired(500, 100) == 1
+    for now_ms in (400, 1 << 50):
+        again = decode_producers(data, now_ms)
+        assert again is not None
+        assert again.remove_expired(now_ms + 99, 100) == 0
+        assert again.remove_expired(now_ms + 100, 100) == 1
+
+
+def test_expiry_is_postponed_by_what_a_clock_was_set_forward_but_not_beyond_now() -> None:
+    state = ProducerState()
+    state.observe(batch(0, producer=(7, 0, 0))[0], 10_000)
+    state.observe(batch(1, producer=(8, 0, 0))[0], 90_000)
+    state.postpone_expiry(80_000, 90_500)
+    assert state.remove_expired(90_000 + 999, 1_000) == 0
+    assert state.remove_expired(90_000 + 1_000, 1_000) == 1
+    assert state.remove_expired(90_500 + 999, 1_000) == 0
+    assert state.remove_expired(90_500 + 1_000, 1_000) == 1
 
 
 @pytest.mark.parametrize("at", range(0, 56, 5))
