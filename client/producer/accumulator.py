@@ -184,7 +184,6 @@ class Accumulator:
         topic.on_partitions(partitions)
         errors: list[ClientError] = []
         for parked in self.parked.pop(name, ()):
-            self.used_bytes -= parked.size
             try:
                 batch = self.append(topic, parked.partition, parked.record, parked.size, now_ms)
             except UnknownTopic as error:
@@ -194,6 +193,8 @@ class Accumulator:
                     self.on_lost(error, False)
             else:
                 parked.claim.bind(batch, batch.record_count - 1)
+            # Only now: threads that look for room while a record moves must not find its bytes.
+            self.used_bytes -= parked.size
         return [Loss(len(errors), errors[0])] if errors else []
 
     def park(self, topic: str, parked: Parked) -> None:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 from minikafka.client.cluster import PartitionView
 from minikafka.client.config import ProducerConfig, configured
@@ -89,3 +90,24 @@ def test_records_for_a_partition_that_the_topic_turns_out_not_to_have_are_counte
     (loss,) = accumulator.on_topic("t", {0: PartitionView(1, 0, (1,), (1,), (), NONE)}, 0)
     assert (loss.record_count, str(loss.why)) == (2, "t-7: it has 1 partitions")
     assert accumulator.is_empty
+
+
+def test_a_record_that_moves_into_its_batch_is_never_missing_from_the_bytes_in_use() -> None:
+    """Other threads read them in between, and would send a record more than there is room for."""
+
+    class Watched(Accumulator):
+        def append(self, *record: Any) -> Batch:
+            seen.append(self.used_bytes)
+            return super().append(*record)
+
+    class Carried(Waiting):
+        def bind(self, batch: Batch, index: int) -> None:
+            pass
+
+    seen: list[int] = []
+    accumulator = Watched(CONFIG, random.Random(0), lambda: None)
+    for _ in range(3):
+        accumulator.park("t", Parked((0, None, b"v", ()), None, 100, 10, Carried()))
+    assert accumulator.on_topic("t", {0: PartitionView(1, 0, (1,), (1,), (), NONE)}, 0) == []
+    assert seen == [300, 300, 300]
+    assert accumulator.used_bytes == 300
