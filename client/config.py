@@ -576,6 +576,13 @@ def configured(table: type[C], servers: Servers | None, settings: Mapping[str, A
     return config
 
 
+def settings_like(config: CommonConfig) -> dict[str, Any]:
+    """Return the settings, by field, that make another client connect as this one does."""
+    security = config.security.as_arguments()
+    common = [row.field for row in settings_of(CommonConfig) if row.field not in security]
+    return {field: getattr(config, field) for field in common} | security
+
+
 def _as_text(value: Any) -> str:
     if value is None:
         return ""

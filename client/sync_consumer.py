@@ -11,19 +11,23 @@ import queue
 import re
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from .config import ConsumerConfig, ConsumerSettings, Servers
 from .consumer import consumer as aio_consumer
 from .consumer.interceptors import ConsumerInterceptor
 from .consumer.polling import COLUMNS_PER_POLL
 from .consumer.questions import DEFAULT_TIMEOUT_MS
+from .consumer.retry_policy import RetryPolicy
 from .consumer.subscribing import CLOSE_TIMEOUT_MS
 from .errors import ClientClosed
 from .group_types import Partitions, RebalanceCallback, RebalanceListener
 from .records import ConsumerRecord, RawRecords, RecordColumns
 from .serialization import Deserializer, K, V
 from .sync_loop import LOOK_UP_S, SyncClient, called, waited
+
+if TYPE_CHECKING:
+    from .sync_retry_worker import RetryWorker
 
 T = TypeVar("T")
 
@@ -198,6 +202,12 @@ class Consumer(SyncClient[aio_consumer.Consumer[K, V]], Generic[K, V]):
     def poll_raw(self, timeout_ms: int = 0) -> list[RawRecords]:
         """Return the record batches that have arrived, whole, neither decoded nor checked."""
         return self._run(self._twin.poll_raw(timeout_ms))
+
+    def with_retries(self, policy: RetryPolicy | None = None) -> "RetryWorker[K, V]":
+        """Handle records by a function; those that fail are tried again later (RetryWorker)."""
+        from .sync_retry_worker import RetryWorker
+
+        return RetryWorker(self, self._twin.with_retries(policy), self._run)
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         return self

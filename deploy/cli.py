@@ -31,6 +31,7 @@ SECTIONS = {
         "get-offsets": "Print where partitions begin and end, or are at a time.",
         "delete-records": "Delete records before offsets.",
         "delay": "List, cancel and reschedule what waits in delay topics.",
+        "dlq": "List dead letters, requeue them, discard them.",
     },
     "Groups and transactions": {
         "consumer-groups": "List, describe, delete and reset groups of consumers.",

@@ -8,7 +8,7 @@ parts share one `Engine`, which fetches.
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from re import Pattern
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from ...protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ...protocol.types import TopicPartition
@@ -27,9 +27,13 @@ from .interceptors import ConsumerInterceptor
 from .polling import COLUMNS_PER_POLL, Polling
 from .questions import DEFAULT_TIMEOUT_MS, Partition
 from .rebalancing import Rebalancing
+from .retry_policy import RetryPolicy
 from .seeking import Seeking
 from .subscribing import CLOSE_TIMEOUT_MS, Subscribing
 from .user_functions import UserFunctions
+
+if TYPE_CHECKING:
+    from .retry_worker import RetryWorker
 
 Q = ParamSpec("Q")
 T = TypeVar("T")
@@ -240,6 +244,12 @@ class Consumer(Generic[K, V]):
         even if that exceeds `max_records`.
         """
         return await self._polling.poll_columns(timeout_ms, max_records)
+
+    def with_retries(self, policy: RetryPolicy | None = None) -> "RetryWorker[K, V]":
+        """Handle records by a function; those that fail are tried again later (RetryWorker)."""
+        from .retry_worker import RetryWorker
+
+        return RetryWorker(self, self._polling, self._engine.runtime, policy or RetryPolicy())
 
     def __aiter__(self) -> Self:
         return self

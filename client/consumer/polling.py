@@ -47,6 +47,27 @@ class Polling(Generic[K, V]):
         self._committing = committing
         self._is_polling = False
 
+    def read(self, record: ConsumerRecord[bytes, bytes]) -> ConsumerRecord[K, V]:
+        """Deserialize a record of `poll_undecoded`; raise what the deserializer raises."""
+        return self._functions.read(record)
+
+    async def poll_undecoded(self, timeout_ms: int) -> list[ConsumerRecord[bytes, bytes]]:
+        """Return records as `poll` does, but as they were written; interceptors do not see them."""
+        most = self._config.max_poll_records
+        taken: list[ConsumerRecord[bytes, bytes]] = []
+        with self._polling(timeout_ms):
+            await self._rebalancing.carry_out_pending()
+            while len(taken) < most:
+                chunk = await self._chunk(0 if taken else timeout_ms, may_raise=not taken)
+                if chunk is None:
+                    break
+                taken += self._take_undecoded(chunk, most - len(taken))
+                if chunk.is_spent:
+                    self._buffer.release(chunk)
+                elif len(taken) < most:
+                    break  # the next batch cannot be read: the next poll raises why
+        return taken
+
     async def poll(self, timeout_ms: int, max_records: int | None) -> list[ConsumerRecord[K, V]]:
         """Return records that have arrived, at most `max_records`; see `Consumer.poll`."""
         most = self._config.max_poll_records if max_records is None else max_records
@@ -140,15 +161,19 @@ class Polling(Generic[K, V]):
                 group.on_poll()
 
     def _take(self, chunk: Chunk, most: int) -> list[ConsumerRecord[K, V]]:
+        found = self._take_undecoded(chunk, most)
+        if not self._functions.has_deserializers:
+            return cast("list[ConsumerRecord[K, V]]", found)
+        return self._functions.deserialize(chunk.state, found)
+
+    def _take_undecoded(self, chunk: Chunk, most: int) -> list[ConsumerRecord[bytes, bytes]]:
         self._progress.note_in_hand(chunk.state)
         found = chunk.take(most, check_crcs=self._config.check_crcs)
         now_ms = self._runtime.monotonic_ms()
         self._metrics.records.record(len(found), now_ms)
         if chunk.is_spent:
             self._metrics.bytes.record(chunk.size, now_ms)
-        if not self._functions.has_deserializers:
-            return cast("list[ConsumerRecord[K, V]]", found)
-        return self._functions.deserialize(chunk.state, found)
+        return found
 
     async def _chunk(self, timeout_ms: int, *, may_raise: bool) -> Chunk | None:
         self._engine.check_usable()

@@ -47,7 +47,7 @@ class UserFunctions(Generic[K, V]):
         read: list[ConsumerRecord[K, V]] = []
         for record in found:
             try:
-                read.append(self._deserialized(record))
+                read.append(self.read(record))
             except Exception as error:
                 state.jump(record.offset, state.position_epoch)
                 if not read:
@@ -55,7 +55,8 @@ class UserFunctions(Generic[K, V]):
                 break
         return read
 
-    def _deserialized(self, record: ConsumerRecord[bytes, bytes]) -> ConsumerRecord[K, V]:
+    def read(self, record: ConsumerRecord[bytes, bytes]) -> ConsumerRecord[K, V]:
+        """Deserialize one record; raise what a deserializer raises."""
         key: Any = record.key
         value: Any = record.value
         if key is not None and self._key_deserializer is not None:

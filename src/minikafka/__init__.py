@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         TransactionListing,
     )
     from .client.consumer.interceptors import ConsumerInterceptor
+    from .client.consumer.retry_policy import RetryPolicy, RetryTopics
     from .client.errors import (
         AdminError,
         BadRecord,
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
     from .client.serialization import Deserializer, Serializer
     from .client.sync_consumer import Consumer
     from .client.sync_producer import Producer, SyncBatchDelivery, SyncDelivery
+    from .client.sync_retry_worker import RetryWorker
     from .protocol.errors import ApiError, ErrorCode
     from .protocol.types import TopicPartition
     from .runtime.errors import ConfigError, MinikafkaError
@@ -172,6 +174,7 @@ _HOMES = {
         "TransactionListing",
     ),
     ".client.consumer.interceptors": ("ConsumerInterceptor",),
+    ".client.consumer.retry_policy": ("RetryPolicy", "RetryTopics"),
     ".client.errors": (
         "AdminError",
         "BadRecord",
@@ -221,6 +224,7 @@ _HOMES = {
     ".client.serialization": ("Deserializer", "Serializer"),
     ".client.sync_consumer": ("Consumer",),
     ".client.sync_producer": ("Producer", "SyncBatchDelivery", "SyncDelivery"),
+    ".client.sync_retry_worker": ("RetryWorker",),
     ".protocol.errors": ("ApiError", "ErrorCode"),
     ".protocol.types": ("TopicPartition",),
     ".runtime.errors": ("ConfigError", "MinikafkaError"),
@@ -312,6 +316,9 @@ __all__ = [
     "ReplicaRole",
     "ReplicaState",
     "RequestTimedOut",
+    "RetryPolicy",
+    "RetryTopics",
+    "RetryWorker",
     "ScramChange",
     "Serializer",
     "SyncBatchDelivery",

@@ -7,6 +7,8 @@ from .client.admin.topic_types import ElectionType, NewTopic
 from .client.admin.transaction_types import OpenTransaction
 from .client.consumer.consumer import Consumer
 from .client.consumer.interceptors import ConsumerInterceptor
+from .client.consumer.retry_policy import RetryPolicy, RetryTopics
+from .client.consumer.retry_worker import RetryWorker
 from .client.group_types import ConsumerGroupMetadata, OffsetAndMetadata, RebalanceListener
 from .client.producer.columns import Columns
 from .client.producer.delivery import BatchDelivery, Delivery
@@ -49,6 +51,9 @@ __all__ = [
     "RebalanceListener",
     "RecordColumns",
     "RecordMetadata",
+    "RetryPolicy",
+    "RetryTopics",
+    "RetryWorker",
     "TopicPartition",
     "UpgradeType",
 ]

@@ -15,6 +15,7 @@ from minikafka.client.config import (
     ProducerConfig,
     ProducerSettings,
     configured,
+    settings_like,
 )
 from minikafka.client.net.address import Address
 from minikafka.runtime.config import objects_of, settings_of
@@ -171,6 +172,24 @@ def test_a_login_is_read_from_either_form(settings: dict[str, str]) -> None:
     assert "'p'" not in repr(config)
     again = configured(AdminConfig, "a:1", config.security.as_arguments())
     assert again.security.as_arguments() == config.security.as_arguments()
+
+
+def test_another_kind_of_client_connects_as_this_one_does() -> None:
+    given = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "a",
+        "sasl.password": "p",
+        "client.id": "mine",
+        "request.timeout.ms": 1_234,
+        "group.id": "g",
+    }
+    one = configured(ConsumerConfig, "a:1,b:2", given)
+    other = configured(ProducerConfig, None, settings_like(one))
+    assert settings_like(other) == settings_like(one)
+    assert (other.client_id, other.request_timeout_ms) == ("mine", 1_234)
+    assert [str(each) for each in other.bootstrap_servers] == ["a:1", "b:2"]
+    assert other.security.sasl_username == "a"
 
 
 @pytest.mark.parametrize(

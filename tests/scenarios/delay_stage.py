@@ -51,8 +51,8 @@ async def park(
 
 
 async def in_target(stage: Stage, index: int = 0, topic: str = "now") -> list[ConsumerRecord]:
-    """Read what the target holds now."""
-    client, consumer = await stage.consumer()
+    """Read the committed records that the target holds now."""
+    client, consumer = await stage.consumer(isolation_level="read_committed")
     there = TopicPartition(topic, index)
 
     async def ask() -> list[ConsumerRecord]:

@@ -25,6 +25,7 @@ LEGAL = {
         "except Exception"
     ],  # a connection's loop; the other is in runtime/
     "broker/api/worked.py": ["except Exception"],  # of one request; its connection closes
+    "client/consumer/retry_worker.py": ["except Exception"],  # the handler of a user, likewise
     "client/consumer/user_functions.py": ["except Exception"],  # a deserializer may raise anything
     "client/net/login_tokens.py": ["except Exception"],  # a function for tokens, likewise
     "protocol/shared_methods.py": ["hash()"],  # a __hash__, nothing is ordered by it
