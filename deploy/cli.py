@@ -32,6 +32,7 @@ SECTIONS = {
         "delete-records": "Delete records before offsets.",
         "delay": "List, cancel and reschedule what waits in delay topics.",
         "dlq": "List dead letters, requeue them, discard them.",
+        "trace": "Tell the life of one record.",
     },
     "Groups and transactions": {
         "consumer-groups": "List, describe, delete and reset groups of consumers.",

@@ -27,15 +27,21 @@ START: Position = (-1, -1)
 
 
 async def list_delayed(
-    asking: Asking, partitions: Partitions, *, before_ms: int | None = None, limit: int = 1_000
+    asking: Asking,
+    partitions: Partitions,
+    *,
+    before_ms: int | None = None,
+    after: Position = START,
+    limit: int = 1_000,
 ) -> list[DelayedRecord]:
     """List records that wait, at most `limit`, in the order in which they are due.
 
-    With `before_ms` only those that are due before this time, in ms since the epoch. Raise
-    AdminError with the partitions that were refused: INVALID_REQUEST if it is no delay topic.
+    With `before_ms` only those that are due before this time, in ms since the epoch; with `after`
+    only those behind this time and offset, in the order of times, then offsets. Raise AdminError
+    with the partitions that were refused: INVALID_REQUEST if it is no delay topic.
     """
     found: dict[TopicPartition, list[DelayedRecord]] = {}
-    wanted = {TopicPartition(*partition): START for partition in partitions}
+    wanted = {TopicPartition(*partition): after for partition in partitions}
     while wanted:
         ask = partial(_ask_list, asking, before_ms=before_ms, limit=limit)
         pages = await asking.leaders(wanted, ask)

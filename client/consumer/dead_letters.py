@@ -165,7 +165,10 @@ class DeadLetters:
         self, progress: Progress, *, is_settled_too: bool
     ) -> AsyncGenerator[_Chunk, None]:
         """Yield what is there now, from the first open letter of each partition."""
-        settings = self._settings | {"isolation_level": "read_committed", "group_id": None}
+        settings = self._settings | {
+            "isolation_level": "read_committed",
+            "auto_offset_reset": "earliest",
+        }
         async with Consumer.from_config(settings, runtime=self._runtime) as consumer:
             begins = await consumer.beginning_offsets(progress)
             ends = await consumer.end_offsets(progress)

@@ -1,6 +1,7 @@
 """Scenarios R: records that wait are listed, cancelled, and get other times."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ async def reschedule(stage: Stage, times: Mapping[int, int | None]) -> None:
     await stage.admin(lambda admin: admin.reschedule_delayed({HERE: times}))
 
 
-async def listed(stage: Stage, **options: int) -> list[DelayedRecord]:
+async def listed(stage: Stage, **options: Any) -> list[DelayedRecord]:
     return await stage.admin(lambda admin: admin.list_delayed([HERE], **options))
 
 
