@@ -72,7 +72,8 @@ def _written(told: "RecordTrace") -> Iterator[tuple[str, str]]:
         sequence = batch.base_sequence + one.offset - batch.base_offset
         producer = f"id {batch.producer_id}, epoch {batch.producer_epoch}, sequence {sequence}"
     yield "Producer", producer
-    size = f"{batch.record_count} records, {batch.size:,} bytes, {batch.compression.name.lower()}"
+    records = "1 record" if batch.record_count == 1 else f"{batch.record_count} records"
+    size = f"{records}, {batch.size:,} bytes, {batch.compression.name.lower()}"
     yield "Batch", f"offsets {batch.base_offset} to {batch.last_offset}, {size}"
     if told.outcome != "none":
         yield "Transaction", told.outcome.value
@@ -101,11 +102,11 @@ def _replica(each: "ReplicaOf") -> str:
 
 def _moved(told: "RecordTrace") -> Iterator[tuple[str, str]]:
     if told.source:
-        due = "" if told.source_due_ms is None else f", due {shown(told.source_due_ms)}"
+        due = "" if told.source_due_ms is None else f", {_due(told.source_due_ms)}"
         yield "From", f"{told.source}{due}"
     if told.forwarding is not None:
         to = told.forwarding
-        due = f"due {shown(to.due_ms)}" if to.due_ms else "due at once"
+        due = _due(to.due_ms)
         place = f"{to.target}-{to.partition}@{to.offset}, with timestamp {shown(to.timestamp_ms)}"
         yield (
             "To",
@@ -124,12 +125,15 @@ def _moved(told: "RecordTrace") -> Iterator[tuple[str, str]]:
         yield "Groups", "none has committed an offset in this partition"
 
 
+def _due(due_ms: int) -> str:
+    return f"due {shown(due_ms)}" if due_ms else "due at once"
+
+
 def _group(offset: int, each: "GroupAt") -> str:
+    at = each.committed_offset
     if each.is_past:
-        return f"has committed past it: {each.committed_offset}"
-    return (
-        f"has not come to it: {each.committed_offset}, {offset - each.committed_offset} before it"
-    )
+        return f"has committed past it: {at}"
+    return "reads it next" if at == offset else f"has not come to it: {at}, {offset - at} before it"
 
 
 def json_lines(told: "RecordTrace") -> list[str]:

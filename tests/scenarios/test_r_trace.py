@@ -86,6 +86,7 @@ async def test_r_52_a_record_tells_its_batch_its_epoch_its_replicas_and_its_grou
     assert (told.outcome, told.forwarding, told.source) == (Outcome.NONE, None, "")
     shown = "\n".join(lines_of(told))
     assert "has not come to it: 1, 1 before it" in shown
+    assert "reads it next" in "\n".join(lines_of(await trace(stage, "t", 1)))
     assert "Broker 1" in shown
     assert '"is_past": true' in json_lines(told)[0]
     later = await trace(stage, "t", 4)
