@@ -141,3 +141,20 @@ def test_exactly_once_neither_skips_nor_repeats(cluster: Cluster, topic: str) ->
         assert worker.returncode == 0
         results += [int(one.value or b"") for one in reader.poll(500)]
     assert sorted(results) == list(range(COUNT))
+
+
+def test_an_order_service_bills_once_what_is_paid_and_drops_what_is_not(cluster: Cluster) -> None:
+    process = start("order_service.py", cluster)
+    told, _ = process.communicate(timeout=110)
+    assert process.returncode == 0
+    said = told.splitlines()
+    billed = sorted(line for line in said if ": billed " in line)
+    assert billed == [
+        "coffee: billed 9.00 EUR",
+        "salt: billed 10500.00 EUR",
+        "tea: billed 12.00 EUR",
+    ]
+    assert said.count("coffee: the provider is down") == 3
+    assert said.count("milk: not paid in time") == 1
+    assert "1 letter requeued." in said
+    assert any(line.startswith("  To ") and "timeouts-0@0" in line for line in said)
