@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from .errors import ApiError, ErrorCode
+from .expiry import read_expiry
+from .header_times import read_ms
 from .records.record_python import Headers
 
 DELIVER_AT: Final = "minikafka-deliver-at"
@@ -28,8 +30,6 @@ FIXED: Final = "fixed"
 AT_ONCE: Final = 0
 ROOM_BYTES: Final = 256
 """The bytes that forwarding may add to a record, beside the names of topics."""
-_LONGEST: Final = 19
-"""The most digits of a number of 64 bits."""
 
 
 class DelayRule(NamedTuple):
@@ -54,9 +54,9 @@ class DelayRule(NamedTuple):
         at = delay = -1
         for name, value in headers:
             if name == DELIVER_AT:
-                at = _number(name, value)
+                at = read_ms(name, value)
             elif name == DELAY_MS:
-                delay = _number(name, value)
+                delay = read_ms(name, value)
         if delay < 0:
             return max(at, AT_ONCE)
         if at >= 0:
@@ -73,9 +73,11 @@ class DelayRule(NamedTuple):
     def check(self, timestamp: int, headers: Headers, now_ms: int) -> None:
         """Raise ApiError if a producer may not ask for this delay.
 
-        INVALID_RECORD as `due_of`, INVALID_TIMESTAMP if it is longer than `max_ms` from `now_ms`.
+        INVALID_RECORD as `due_of`, and for an expiry that cannot be read; INVALID_TIMESTAMP if the
+        delay is longer than `max_ms` from `now_ms`.
         """
         due_ms = self.due_of(timestamp, headers)
+        read_expiry(due_ms, headers)
         if due_ms > now_ms + self.max_ms:
             detail = f"due in {due_ms - now_ms} ms, and minikafka.delay.max.ms={self.max_ms}"
             raise ApiError(ErrorCode.INVALID_TIMESTAMP, detail)
@@ -112,7 +114,7 @@ def hops_of(headers: Headers) -> int:
     for name, value in headers:
         if name == HOPS:
             try:
-                return min(_number(name, value), HOPS_MAX)
+                return min(read_ms(name, value), HOPS_MAX)
             except ApiError:
                 return 0
     return 0
@@ -122,10 +124,3 @@ def _later(timestamp: int, delay_ms: int) -> int:
     if timestamp < 0:
         raise ApiError(ErrorCode.INVALID_RECORD, "a delay needs the record's timestamp")
     return timestamp + delay_ms
-
-
-def _number(name: str, value: bytes | None) -> int:
-    if value is None or not value.isdigit() or len(value) > _LONGEST:
-        shown = value if value is None else value[: _LONGEST + 1]
-        raise ApiError(ErrorCode.INVALID_RECORD, f"header {name}: {shown!r} is no number of ms")
-    return int(value)

@@ -92,6 +92,13 @@ class DelayConfig:
         " again until it takes them, and do not stop other records.",
     )
 
+    buries_expired: bool = setting(
+        "minikafka.delay.deadletter.on.expiry",
+        False,
+        doc="A record that expires before it is forwarded, by minikafka-ttl-ms (from when it is"
+        " due) or minikafka-expires-at, is a dead letter instead of being cancelled.",
+    )
+
     @property
     def is_on(self) -> bool:
         """True if the topic is a delay topic."""

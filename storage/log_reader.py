@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..protocol.expiry import TtlRule
 from ..protocol.records.record_batch import HEADER_SIZE
 from ..protocol.types import Buffer
 from ..runtime.errors import CorruptLog, StorageError
 from ..runtime.runtime import Runtime
 from .damage import Damage, Inspection
+from .expiry import Expiry
 from .files import LOG, Files, offset_in
 from .integrity import Rules, judge, size_of_first
 from .lookup import TimestampOffset, first_at_or_after, greatest
@@ -44,11 +46,12 @@ class OffsetOutOfRange(StorageError):
 class LogReader:
     """Reads one log, checks what it reads, and overwrites damaged batches with a peer's."""
 
-    __slots__ = ("_log", "_runtime", "on_damaged", "segments")
+    __slots__ = ("_expiry", "_log", "_runtime", "on_damaged", "segments")
 
     def __init__(self, log: "Log", runtime: Runtime) -> None:
         self._log = log
         self._runtime = runtime
+        self._expiry: Expiry | None = None
         self.segments = log.segments
         self.on_damaged: Callable[[str, CorruptLog], None] | None = None
         """Called with the log's directory and the error when a read or an inspection finds
@@ -62,6 +65,13 @@ class LogReader:
     def log_start_offset(self) -> int:
         """First readable offset."""
         return self._log.log_start_offset
+
+    def without_expired(self, data: memoryview, rule: TtlRule, wall_ms: int) -> memoryview:
+        """Return batches that were read without what has expired by `rule`."""
+        known = self._expiry
+        if known is None or known.rule != rule:
+            known = self._expiry = Expiry(rule, 0 if known is None else known.now_ms)
+        return known.without_expired(data, wall_ms)
 
     def read(
         self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool = True

@@ -1,4 +1,4 @@
-"""Chooses the oldest segments of a log that may be deleted: by log start, time and size.
+"""Chooses the oldest segments of a log that may be deleted: by log start, time, expiry and size.
 
 `Log.delete_old_segments` deletes them. A segment that reaches the high watermark stays.
 """
@@ -18,7 +18,8 @@ def deletable(log: "Log", now_ms: int, high_watermark: int) -> int:
     end = high_watermark if not log.config.delay.is_on else min(high_watermark, _needed_from(log))
     below = _count(segments, lambda each: each.size > 0 and each.next_offset <= end)
     before_start = ended_before(segments, start)
-    return min(max(before_start, _by_time(log, now_ms), _by_size(log)), below)
+    by_age = max(_by_time(log, now_ms), _by_expiry(log, now_ms))
+    return min(max(before_start, by_age, _by_size(log)), below)
 
 
 def ended_before(segments: "Sequence[Segment]", start: int) -> int:
@@ -46,6 +47,14 @@ def _by_time(log: "Log", now_ms: int) -> int:
     if retention_ms < 0 or not log.config.is_deleted:
         return 0
     return _count(log.segments, lambda each: now_ms - each.newest_ms > retention_ms)
+
+
+def _by_expiry(log: "Log", now_ms: int) -> int:
+    """Count the oldest segments whose records have all expired, as far as the topic says it."""
+    rule = log.config.ttl.rule
+    if rule is None or rule.by_header:
+        return 0
+    return _count(log.segments, lambda each: rule.by_topic(each.max_timestamp) < now_ms)
 
 
 def _by_size(log: "Log") -> int:

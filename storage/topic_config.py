@@ -10,6 +10,7 @@ from ..runtime import config
 from ..runtime.config import INT32_MAX, INT64_MAX, GiB, MiB, config_table, part
 from ..runtime.errors import ConfigError
 from .delay_config import DAY_MS, DelayConfig
+from .ttl_config import TtlConfig
 
 COMPRESSIONS = ("producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
 WITHOUT_EFFECT: dict[str, str] = dict.fromkeys(
@@ -233,6 +234,7 @@ class TopicConfig:
         doc="If true, a replica that lacks acknowledged records may lead when no other can.",
     )
     delay: DelayConfig = part(DelayConfig)
+    ttl: TtlConfig = part(TtlConfig)
 
     @property
     def is_compacted(self) -> bool:
@@ -278,6 +280,7 @@ class TopicConfig:
         self.delay.check_with(
             is_compacted=self.is_compacted, is_log_append_time=self.is_log_append_time
         )
+        self.ttl.check_with(delay_target=self.delay.target)
 
 
 def _is_replica(text: str) -> bool:

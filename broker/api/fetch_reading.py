@@ -90,7 +90,8 @@ class Reading:
         """Read the partitions at these indexes of `partitions` once more."""
         now_ms = self._edge.runtime.monotonic_ms()
         for place in places:
-            self._bytes -= len(self.answers[place].records)
+            before = self.answers[place]
+            self._bytes -= len(before.records) + before.hidden_bytes
             self.answers[place] = self._read(place, now_ms)
 
     def read_called(self, called: list[FetchPartition]) -> None:
@@ -203,7 +204,7 @@ class Reading:
         if self._bytes and len(answer.records) > asker.max_bytes - self._bytes:
             # A first batch is returned whole, but only one per response may exceed the limit.
             answer.records = b""
-        self._bytes += len(answer.records)
+        self._bytes += len(answer.records) + answer.hidden_bytes
         if self._watch is not None:
             self._watch.on_read(asked, source, answer)
         if (

@@ -11,6 +11,7 @@ from typing import Final
 from ...protocol.control.image import Topic
 from ...protocol.delays import HOPS_MAX, hops_of
 from ...protocol.errors import ErrorCode
+from ...protocol.expiry import TtlRule
 from ...protocol.records.records import Record
 from ...protocol.types import TopicIdPartition, TopicPartition
 from ...storage.delay_config import DelayConfig
@@ -20,6 +21,9 @@ from .lead import Lead, Wanted, grouped, replace, without_deleted
 from .steps import MOST_PLANNED, End, Kind
 from .targets import GaveUp
 
+EXPIRED: Final = ErrorCode.REQUEST_TIMED_OUT
+"""The error code of dead letters that have expired."""
+_BY_HEADER: Final = TtlRule(by_header=True)
 MOST_BYTES: Final = 512 << 10
 """The most bytes of records in one batch, unless one record is larger."""
 
@@ -51,6 +55,8 @@ class Draft:
     wanted: list[Wanted] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)
     """Offsets that nobody takes: the records are deleted, or there is no place for dead letters."""
+    expired: list[int] = field(default_factory=list)
+    """Offsets whose time to live is over; their owners say so, and nobody gets them."""
     waiting: list[Entry] = field(default_factory=list)
     """The records whose target is not there now."""
 
@@ -68,6 +74,11 @@ def draft(
         record = found.get(entry.offset)
         if record is None:
             made.dropped.append(entry.offset)
+        elif _is_expired(entry, record, wall_ms):
+            if config.buries_expired and outlook.dead_letters is not None:
+                _bury(made, [entry.offset], EXPIRED, outlook)
+            else:
+                made.expired.append(entry.offset)
         elif hops_of(record.headers) >= HOPS_MAX:
             _bury(made, [entry.offset], ErrorCode.INVALID_RECORD, outlook)
         elif target is not None:
@@ -96,6 +107,12 @@ def replace_in(made: Draft, gave_up: Sequence[GaveUp], outlook: Outlook, lead: L
         _bury(made, instead.dead, each.code, outlook)
         lead.give_up(each.plans[0].target, each.plans[0].producer_id)
     return ends
+
+
+def _is_expired(entry: Entry, record: Record, wall_ms: int) -> bool:
+    """True if a record expired before it was planned; its time to live begins when it is due."""
+    start_ms = entry.due_ms if entry.due_ms > 0 else record.timestamp
+    return _BY_HEADER.expires_of(start_ms, record.headers) <= wall_ms
 
 
 def _bury(made: Draft, offsets: Sequence[int], code: ErrorCode, outlook: Outlook) -> None:

@@ -15,6 +15,10 @@ from ...storage.delay_config import DUE, ORIGINAL, SAME, DelayConfig
 from ...storage.producer_state import FORWARD_EPOCH
 from .steps import Kind, Plan
 
+_SAID: Final = {
+    ErrorCode.REQUEST_TIMED_OUT: "EXPIRED: minikafka-ttl-ms or minikafka-expires-at has passed."
+}
+"""Messages of dead letters, where the text of the error code would say something else."""
 ADDED_BYTES: Final = 128
 """About as many bytes as forwarding adds to a record beside its source."""
 
@@ -36,7 +40,8 @@ def build(
         if plan.kind is Kind.DEAD_LETTER:
             why = ErrorCode(plan.code)
             place = (source.topic, source.partition, offset)
-            headers = dead_letter_headers(headers, place, f"{why.name}: {why.doc}")
+            said = _SAID.get(why) or f"{why.name}: {why.doc}"
+            headers = dead_letter_headers(headers, place, said)
         timestamp = plan.planned_ms
         if config.timestamp == DUE and due_ms > 0:
             timestamp = due_ms

@@ -46,6 +46,7 @@ class Counts:
     dropped: int = 0
     """Records that nobody could take."""
     cancelled: int = 0
+    """Records that somebody cancelled, or that expired before they were forwarded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ class Leading:
         made = draft(self.taken, found, outlook, ground.runtime.wall_ms())
         self._await_target(made.waiting)
         ends = replace_in(made, self._gave_up, outlook, lead)
-        is_quiet = not (made.wanted or made.dropped or ends)
+        is_quiet = not (made.wanted or made.dropped or made.expired or ends)
         now_ms = ground.runtime.monotonic_ms()
         if is_quiet and not (self.ends and ground.pace.are_ends_due(now_ms)):
             return False
@@ -216,13 +217,15 @@ class Leading:
             self._give_back()
             self._ask_for_id()
             return False
-        if not self._write(Step(tuple(plans), (*self.ends, *ends), tuple(made.dropped))):
+        over = (tuple(made.dropped), tuple(made.expired))
+        if not self._write(Step(tuple(plans), (*self.ends, *ends), *over)):
             lead.restore(before)
             self._give_back()
             self._rest()
             return False
         self.ends, self._gave_up = [], []
         ground.parked.keep(found.values())
+        ground.counts.cancelled += len(made.expired)
         if made.dropped:
             ground.counts.dropped += len(made.dropped)
             log.error("%s: %d records dropped: no target takes them", self, len(made.dropped))

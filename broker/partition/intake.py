@@ -89,6 +89,7 @@ class IntakeRules:
         "is_log_append_time",
         "max_message_bytes",
         "opens",
+        "ttl",
         "walks",
         "walks_only",
     )
@@ -104,14 +105,17 @@ class IntakeRules:
         )
         self.delay = config.delay.rule
         """How records say when they are due, if this is a delay topic."""
+        self.ttl = config.ttl.rule
+        """When records expire, if they do."""
+        has_said_times = self.delay is not None or (self.ttl is not None and self.ttl.by_header)
         level = config.records_validation
         if level == "auto":
             level = "structure" if record_backend.compiled is not None else "batch"
-        self.opens = self.is_compacted or level == "full" or self.delay is not None
+        self.opens = self.is_compacted or level == "full" or has_said_times
         """True if the records of compressed batches are checked one by one."""
         self.walks = self.opens or level == "structure"
         """True if the records of uncompressed batches are checked one by one."""
-        self.walks_only = self.walks and not self.has_time_limits and self.delay is None
+        self.walks_only = self.walks and not self.has_time_limits and not has_said_times
         self.has_special_rules = self.walks or self.has_time_limits
 
 
@@ -214,6 +218,8 @@ def _look_inside(
         wanted = RecordRules(rules.is_compacted, earliest, latest)
         if rules.delay is not None:
             wanted = wanted._replace(delay=rules.delay, now_ms=wall_ms)
+        elif rules.ttl is not None and rules.ttl.by_header:
+            wanted = wanted._replace(ttl=rules.ttl)
         if header.attributes & CODEC_MASK:
             return openings.judge(buffer, header, wanted, wall_ms)
         return judge(buffer, header, wanted)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
+from ...protocol.expiry import TtlRule
 from ...protocol.messages.fetch import READ_COMMITTED
 from ...protocol.messages.list_offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
@@ -21,6 +22,7 @@ from ...protocol.messages.list_offsets import (
 from ...protocol.types import NO_EPOCH, Buffer
 from ...runtime.errors import CorruptLog, LogDirectoryFailed
 from ...storage.aborted import aborted_between
+from ...storage.expiry import READ_BYTES
 from ...storage.log import Cold, Log
 from ...storage.reading import end_of
 from ...storage.record_reading import read_records, read_records_cold
@@ -171,12 +173,17 @@ def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnsw
     reader, offset, max_bytes = partition.log.reader, spec.fetch_offset, spec.max_bytes
     if max_bytes <= 0:
         return
+    rule = partition.rules.ttl if spec.replica_id == CONSUMER else None
+    if rule is not None and rule.looks_inside:
+        max_bytes = min(max_bytes, READ_BYTES)
     try:
         if spec.replica_id == CONSUMER and reader.segments.has_gaps:
             found = read_records(reader, offset, max_bytes=max_bytes, up_to=up_to)
         else:
             found = reader.read(offset, max_bytes=max_bytes, up_to=up_to)
         answer.records = found.data
+        if rule is not None:
+            _hide_expired(partition, found.data, rule, answer)
         if spec.isolation == READ_COMMITTED:
             _note_aborted(partition, spec, answer)
     except CorruptLog:
@@ -193,14 +200,24 @@ def _read(partition: "Partition", spec: FetchSpec, up_to: int, answer: FetchAnsw
             else:
                 found = await reader.read_cold(offset, max_bytes=max_bytes, up_to=up_to)
             answer.records = found.data
+            if rule is not None:
+                _hide_expired(partition, found.data, rule, answer)
             if spec.isolation == READ_COMMITTED:
                 _note_aborted(partition, spec, answer)
-            return found.data
+            return answer.records
 
         def cold() -> Awaitable[Buffer]:
             return read_cold()
 
         answer.cold = cold
+
+
+def _hide_expired(
+    partition: "Partition", data: memoryview, rule: TtlRule, answer: FetchAnswer
+) -> None:
+    """Take what has expired out of an answer to a consumer."""
+    left = partition.log.reader.without_expired(data, rule, partition.host.wall_ms())
+    answer.records, answer.hidden_bytes = left, max(0, len(data) - len(left))
 
 
 def _note_aborted(partition: "Partition", spec: FetchSpec, answer: FetchAnswer) -> None:

@@ -73,6 +73,9 @@ class FetchAnswer:
     diverging: OffsetAndEpoch | None = None
     """Set if the reader's log diverges: it must truncate to this point and fetch again."""
     records: Buffer = b""
+    hidden_bytes: int = 0
+    """The bytes that were read and have expired. They count as read, so that nobody waits because
+    of them."""
     aborted: Sequence[AbortedTransaction] = ()
     """The aborted transactions, whose records a read_committed consumer must skip."""
     cold: Callable[[], Awaitable[Buffer]] | None = None

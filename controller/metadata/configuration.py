@@ -38,7 +38,7 @@ from ...storage.topic_config import TopicConfig
 from .decision import MIN_ISR, UNCLEAN_ELECTION, Cluster, Decision
 from .elections import elect_uncleanly
 from .eligible_leaders import on_min_isr_changed
-from .forwarding import check_targets
+from .forwarding import check_expiry, check_targets
 
 CLUSTER_WIDE_KEYS = (UNCLEAN_ELECTION, MIN_ISR)
 """Broker keys that the controller uses; they can only be set for all brokers together."""
@@ -149,6 +149,7 @@ def _alter(cluster: Cluster, resource: AlterConfigsResource) -> list[ConfigRecor
     new = _changed(old, resource)
     if resource.resource_type == TOPIC:
         check_topic_config(new)
+        check_expiry(name, new)
         check_targets(name, new, old, cluster.image.topic_ids, cluster.image.configs)
     elif resource.resource_type == CLIENT_METRICS:
         _check_subscription(new)

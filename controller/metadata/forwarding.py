@@ -1,4 +1,4 @@
-"""Checks the topics that a delay topic forwards to, before its settings are written."""
+"""Checks settings about what becomes of records, before they are written: targets, and expiry."""
 
 from collections.abc import Container, Mapping
 
@@ -8,7 +8,18 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.types import INTERNAL_TOPICS
 
 TARGET = "minikafka.delay.target"
+EXPIRY = "minikafka.ttl."
 DEAD_LETTERS = "minikafka.deadletter.topic"
+
+
+def check_expiry(topic: str, config: Mapping[str, str]) -> None:
+    """Raise ApiError INVALID_CONFIG if records of an internal topic were to expire.
+
+    They are the cluster's own state, such as committed offsets.
+    """
+    for key in config:
+        if key.startswith(EXPIRY) and topic in INTERNAL_TOPICS:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{key}: {topic} is an internal topic")
 
 
 def check_targets(

@@ -36,7 +36,7 @@ from ...runtime.config import settings_of
 from ...storage.topic_config import TopicConfig
 from .configuration import check_length, check_topic_config
 from .decision import DECISION_RECORDS_MAX, Cluster, Decision
-from .forwarding import check_targets
+from .forwarding import check_expiry, check_targets
 from .mutations import UNLIMITED, Allowance
 from .placement import Load, Spread
 from .topic_names import check_topic_name, metric_name
@@ -103,6 +103,7 @@ def _create(draft: _Draft, topic: CreatableTopic, topic_id: bytes) -> CreatableT
     check_topic_name(topic.name, draft.names)
     config = _config_of(topic)
     check_topic_config(config)
+    check_expiry(topic.name, config)
     check_targets(topic.name, config, {}, draft.names.values(), draft.cluster.image.configs)
     placed = _placement(draft, topic)
     draft.allowance.spend(len(placed))

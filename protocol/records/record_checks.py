@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from ..compression import MAX_DECOMPRESSED_BYTES, ExpandsTooFar
 from ..delays import DelayRule
 from ..errors import ApiError, ErrorCode, RemoteProtocolError
+from ..expiry import TtlRule, read_expiry
 from ..types import Buffer
 from .batch_header import BatchHeader, TimestampType
 from .record_backend import BadRecord, decode, examine, first_at
@@ -31,6 +32,8 @@ class RecordRules(NamedTuple):
     """How records of a delay topic say when they are due; None for other topics."""
     now_ms: int = 0
     """The time at which `delay` is checked."""
+    ttl: TtlRule | None = None
+    """When records expire, if they may say so; None for other topics."""
 
 
 class RecordError(NamedTuple):
@@ -104,24 +107,25 @@ def judge(
         return _refusal(len(body), ErrorCode.INVALID_RECORD, keyless, why)
     if base + highest > INT64_MAX:
         return Verdict(-1, len(body), ErrorCode.INVALID_TIMESTAMP, "a timestamp beyond 64 bits")
-    if rules.delay is not None:
-        refused = _refuse_delays(body, header, rules.delay, rules.now_ms)
+    if rules.delay is not None or rules.ttl is not None:
+        refused = _refuse_headers(body, header, rules)
         if refused is not None:
             return refused
     return Verdict(base + highest, len(body))
 
 
-def _refuse_delays(
-    body: Buffer, header: BatchHeader, rule: DelayRule, now_ms: int
-) -> Verdict | None:
-    """Return the refusal of a batch whose records say wrongly when they are due; None if right."""
+def _refuse_headers(body: Buffer, header: BatchHeader, rules: RecordRules) -> Verdict | None:
+    """Return the refusal of a batch whose records say wrongly when they are due or expire."""
     place = (0, header.base_timestamp, TimestampType.CREATE_TIME)
     code = ErrorCode.NONE
     named: list[RecordError] = []
     found: list[Record] = decode(body, header.record_count, place, Record)
     for index, record in enumerate(found):
         try:
-            rule.check(record.timestamp, record.headers, now_ms)
+            if rules.delay is not None:
+                rules.delay.check(record.timestamp, record.headers, rules.now_ms)
+            else:
+                read_expiry(record.timestamp, record.headers)
         except ApiError as error:
             code = code or error.code
             named.append(RecordError(index, error.detail))

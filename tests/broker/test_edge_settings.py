@@ -18,6 +18,7 @@ from minikafka.runtime.errors import ConfigError
 from minikafka.runtime.kafka_keys import KNOWN_UNUSED
 from minikafka.storage.delay_config import DelayConfig
 from minikafka.storage.topic_config import WITHOUT_EFFECT, TopicConfig
+from minikafka.storage.ttl_config import TtlConfig
 
 GIVEN = {"node.id": "1", "controller.quorum.bootstrap.servers": "c:9093"}
 
@@ -179,6 +180,7 @@ def test_every_synonym_is_of_a_topics_key_and_every_topics_key_has_one() -> None
         "follower.replication.throttled.replicas",
         *WITHOUT_EFFECT,
         *(row.key for row in settings_of(DelayConfig)),
+        *(row.key for row in settings_of(TtlConfig)),
     }
     keys = {row.key for row in settings_of(TopicConfig)}
     assert sorted(SYNONYMS) == sorted(keys - topics_own)

@@ -563,3 +563,24 @@ async def test_a_marker_is_never_left_without_its_record(
     assert await compacted(runtime, log) == 4
     assert kinds(log) == [(1, 1, False), (3, 1, False)]
     log.abandon()
+
+
+async def test_r_43_no_older_value_of_a_key_comes_back_when_the_newest_has_expired(
+    runtime: InlineRuntime, tmp_path: Path
+) -> None:
+    config = topic(**COMPACT, minikafka_ttl_ms=5_000)
+    log = await opened(runtime, tmp_path, config)
+    put(log, (b"k", b"older"), timestamp=10_000)
+    put(log, (b"k", b"newest"), timestamp=1)
+    log.roll()
+    put(log, (b"x", b"-"), timestamp=20_000)
+    assert await compacted(runtime, log) == 2
+    assert shown(log) == ["1 k=newest", "2 x=-"]
+    rule = config.ttl.rule
+    assert rule is not None
+    left = log.reader.without_expired(memoryview(contents(log)), rule, 12_000)
+    kept = [
+        one for at, header in headers(left) if not header.is_control for one in records(left, at)
+    ]
+    assert [one.value for one in kept] == [b"-"]
+    log.abandon()

@@ -79,3 +79,22 @@ async def test_leader_epochs_follow_the_log_start(runtime: TestRuntime, tmp_path
     assert log.log_start_offset == 40
     assert list(log.leader_epochs) == [(2, 40), (3, 45)]
     await log.close()
+
+
+async def test_by_expiry(runtime: TestRuntime, tmp_path: Path) -> None:
+    """Segments whose records have all expired go, of a compacted topic too."""
+    settings = {"cleanup_policy": "compact", "minikafka_ttl_ms": 50_000}
+    log = await ten_segments(runtime, tmp_path, **settings)
+    assert log.delete_old_segments(9_000 + 50_000, 100) == 0
+    assert log.delete_old_segments(9_001 + 50_000, 100) == 1
+    assert log.delete_old_segments(10**9, 45) == 3
+    await log.close()
+
+
+async def test_what_may_say_itself_when_it_expires_is_not_deleted_for_that(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    settings = {"retention_ms": -1, "minikafka_ttl_ms": 1, "minikafka_ttl_enable": "true"}
+    log = await ten_segments(runtime, tmp_path, **settings)
+    assert log.delete_old_segments(10**9, 100) == 0
+    await log.close()
