@@ -17,6 +17,7 @@ from minikafka.client.admin.delayed_types import DelayedRecord
 from minikafka.client.errors import AdminError
 from minikafka.protocol.delays import DELAY_MS, DUE, SOURCE
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.expiry import TTL_MS
 from minikafka.runtime.errors import MinikafkaError
 
 from .inside import sources_of
@@ -34,6 +35,7 @@ SETTINGS = {
     "minikafka.delay.keep.ms": "5000",
     "segment.bytes": "3000",
 }
+EXPIRES = {"minikafka.ttl.enable": "true", "minikafka.ttl.strict": "true"}
 LONGEST_MS = 6_000
 
 
@@ -52,6 +54,8 @@ class Parked:
     """Its offset once it is acknowledged, and its transaction committed; -1 before."""
     is_aborted: bool = False
     is_cancelled: bool = False
+    may_expire: bool = False
+    """True if it has a time to live, so that it may be cancelled, or hidden in the target."""
     may_be_cancelled: bool = False
     """True if a cancel was not answered."""
 
@@ -85,7 +89,7 @@ class DelayHistory:
             ]:
                 wrong.append(f"delayed: {value!r} of {sources} was parked at {one}")
         for one in self.parked.values():
-            if one.is_cancelled or one.may_be_cancelled:
+            if one.is_cancelled or one.may_be_cancelled or one.may_expire:
                 continue
             if one.offset >= 0 and one.value not in found:
                 wrong.append(f"delayed: {one} was acknowledged and not forwarded")
@@ -96,7 +100,7 @@ async def make_topics(admin: Admin, *, group: bool) -> None:
     """Make the two topics."""
     for name in (NOW, LATER):
         shape = topic_shape(name, group=group)
-        configs = {**shape.configs, **(SETTINGS if name == LATER else {})}
+        configs = {**shape.configs, **(SETTINGS if name == LATER else EXPIRES)}
         await admin.create_topics([NewTopic(name, PARTITIONS, shape.replication, configs=configs)])
 
 
@@ -113,7 +117,7 @@ async def park(workload: "Workload", runtime: SimRuntime) -> None:
             for _ in range(runtime.rng.choice((1, 3, 10))):
                 one = _next(workload, runtime)
                 delivery = producer.send(
-                    LATER, one.value, partition=one.partition, headers=_headers(runtime)
+                    LATER, one.value, partition=one.partition, headers=_headers(one, runtime)
                 )
                 delivery.when_done(partial(_note, one, delivery))
             await asyncio.sleep(0.5 * runtime.rng.random())
@@ -135,7 +139,7 @@ async def park_in_transactions(workload: "Workload", runtime: SimRuntime) -> Non
                     await producer.begin_transaction()
                     one = _next(workload, runtime)
                     done = await producer.send(
-                        LATER, one.value, partition=one.partition, headers=_headers(runtime)
+                        LATER, one.value, partition=one.partition, headers=_headers(one, runtime)
                     )
                     if runtime.rng.random() < 0.5:
                         one.is_aborted = True
@@ -205,10 +209,14 @@ def _next(workload: "Workload", runtime: SimRuntime) -> Parked:
     return one
 
 
-def _headers(runtime: SimRuntime) -> list[tuple[str, bytes]]:
+def _headers(one: Parked, runtime: SimRuntime) -> list[tuple[str, bytes]]:
     if runtime.rng.random() < 0.1:
         return []
-    return [(DELAY_MS, b"%d" % runtime.rng.randrange(LONGEST_MS))]
+    said = [(DELAY_MS, b"%d" % runtime.rng.randrange(LONGEST_MS))]
+    if runtime.rng.random() < 0.1:
+        one.may_expire = True
+        said.append((TTL_MS, b"%d" % runtime.rng.randrange(LONGEST_MS)))
+    return said
 
 
 def _note(one: Parked, delivery: Delivery) -> None:
