@@ -26,6 +26,7 @@ HOPS_MAX: Final = 8
 BY_HEADER: Final = "header"
 BY_TIMESTAMP: Final = "timestamp"
 FIXED: Final = "fixed"
+IMMEDIATE: Final = "immediate"
 
 AT_ONCE: Final = 0
 ROOM_BYTES: Final = 256
@@ -36,7 +37,8 @@ class DelayRule(NamedTuple):
     """How the records of a delay topic say when they are due."""
 
     by: str
-    """BY_HEADER, BY_TIMESTAMP: the record's timestamp is the time, or FIXED: `delay_ms` later."""
+    """BY_HEADER, BY_TIMESTAMP: the record's timestamp is the time, FIXED: `delay_ms` later, or
+    IMMEDIATE: whatever the record says, as in topics that only have rules."""
     delay_ms: int = 0
     max_ms: int = 0
     """The longest delay from now that a producer may ask for."""
@@ -47,6 +49,8 @@ class DelayRule(NamedTuple):
         A delay counts from the record's timestamp. Raise ApiError INVALID_RECORD for a header that
         is no number of ms, for both headers, and for a delay without a timestamp.
         """
+        if self.by == IMMEDIATE:
+            return AT_ONCE
         if self.by == BY_TIMESTAMP:
             return max(timestamp, AT_ONCE)
         if self.by == FIXED:

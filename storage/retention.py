@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def deletable(log: "Log", now_ms: int, high_watermark: int) -> int:
     """Return how many segments, from the oldest on, may be deleted at this wall time."""
     segments, start = log.segments, log.log_start_offset
-    end = high_watermark if not log.config.delay.is_on else min(high_watermark, _needed_from(log))
+    end = high_watermark if not log.config.is_source else min(high_watermark, _needed_from(log))
     below = _count(segments, lambda each: each.size > 0 and each.next_offset <= end)
     before_start = ended_before(segments, start)
     by_age = max(_by_time(log, now_ms), _by_expiry(log, now_ms))
@@ -36,7 +36,7 @@ def _count(segments: "Iterable[Segment]", may_go: "Callable[[Segment], bool]") -
 
 
 def _needed_from(log: "Log") -> int:
-    """Return the offset from which on a delay topic's records may not be forwarded yet."""
+    """Return the offset from which on records may not be forwarded yet."""
     keep_from = log.segments.keep_from
     return log.log_start_offset if keep_from is None else keep_from()
 

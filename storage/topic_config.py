@@ -6,10 +6,12 @@ its own defaults (`log.*`) where a topic has no setting.
 
 from functools import partial
 
+from ..protocol.delays import IMMEDIATE, DelayRule
 from ..runtime import config
 from ..runtime.config import INT32_MAX, INT64_MAX, GiB, MiB, config_table, part
 from ..runtime.errors import ConfigError
 from .delay_config import DAY_MS, DelayConfig
+from .route_config import RouteConfig
 from .ttl_config import TtlConfig
 
 COMPRESSIONS = ("producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
@@ -234,7 +236,19 @@ class TopicConfig:
         doc="If true, a replica that lacks acknowledged records may lead when no other can.",
     )
     delay: DelayConfig = part(DelayConfig)
+    route: RouteConfig = part(RouteConfig)
     ttl: TtlConfig = part(TtlConfig)
+
+    @property
+    def is_source(self) -> bool:
+        """True if records of the topic are forwarded, when they are due or by rules."""
+        return self.delay.is_on or self.route.is_on
+
+    @property
+    def forwarding_rule(self) -> DelayRule | None:
+        """When records of the topic are forwarded; None if they are not."""
+        rule = self.delay.rule
+        return DelayRule(IMMEDIATE) if rule is None and self.route.is_on else rule
 
     @property
     def is_compacted(self) -> bool:
@@ -280,6 +294,7 @@ class TopicConfig:
         self.delay.check_with(
             is_compacted=self.is_compacted, is_log_append_time=self.is_log_append_time
         )
+        self.route.check_with(is_compacted=self.is_compacted)
         self.ttl.check_with(delay_target=self.delay.target)
 
 

@@ -14,13 +14,16 @@ from ...protocol.errors import ErrorCode
 from ...protocol.expiry import TtlRule
 from ...protocol.records.records import Record
 from ...protocol.types import TopicIdPartition, TopicPartition
-from ...storage.delay_config import DelayConfig
+from ...storage.route_config import DEAD_LETTER, DEFAULT
+from ...storage.topic_config import TopicConfig
 from .due_index import Entry
 from .emitting import partition_of, size_of
 from .lead import Lead, Wanted, grouped, replace, without_deleted
 from .steps import MOST_PLANNED, End, Kind
 from .targets import GaveUp
 
+UNROUTED: Final = ErrorCode.RESOURCE_NOT_FOUND
+"""The error code of dead letters that no rule matches."""
 EXPIRED: Final = ErrorCode.REQUEST_TIMED_OUT
 """The error code of dead letters that have expired."""
 _BY_HEADER: Final = TtlRule(by_header=True)
@@ -33,7 +36,7 @@ class Outlook:
     """The settings and topics that decide where a source partition's records go."""
 
     source: TopicPartition
-    config: DelayConfig
+    config: TopicConfig
     topic: Callable[[str], Topic | None]
     """Returns a topic by name, if it is there."""
     log_start: int = 0
@@ -44,7 +47,7 @@ class Outlook:
     @property
     def dead_letters(self) -> Topic | None:
         """The topic for dead letters; None if there is none."""
-        name = self.config.dead_letters
+        name = self.config.delay.dead_letters
         return self.topic(name) if name else None
 
 
@@ -55,6 +58,8 @@ class Draft:
     wanted: list[Wanted] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)
     """Offsets that nobody takes: the records are deleted, or there is no place for dead letters."""
+    passed: list[int] = field(default_factory=list)
+    """Offsets that go nowhere, as the rules say."""
     expired: list[int] = field(default_factory=list)
     """Offsets whose time to live is over; their owners say so, and nobody gets them."""
     waiting: list[Entry] = field(default_factory=list)
@@ -66,8 +71,7 @@ def draft(
 ) -> Draft:
     """Decide about records that are due, from those of them that are `found`, by offset."""
     made = Draft()
-    config = outlook.config
-    target = outlook.topic(config.target)
+    config = outlook.config.delay
     placed: list[tuple[TopicIdPartition, int]] = []
     sizes: list[int] = []
     for entry in due:
@@ -81,18 +85,47 @@ def draft(
                 made.expired.append(entry.offset)
         elif hops_of(record.headers) >= HOPS_MAX:
             _bury(made, [entry.offset], ErrorCode.INVALID_RECORD, outlook)
-        elif target is not None:
-            index = partition_of(record, outlook.source, len(target.partitions), config)
-            placed.append((TopicIdPartition(target.topic_id, index), entry.offset))
-            sizes.append(size_of(record))
-        elif wall_ms - entry.due_ms < config.undeliverable_ms:
-            made.waiting.append(entry)
         else:
-            _bury(made, [entry.offset], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, outlook)
+            for target in _targets_of(entry, record, outlook, wall_ms, made):
+                index = partition_of(record, outlook.source, len(target.partitions), config)
+                placed.append((TopicIdPartition(target.topic_id, index), entry.offset))
+                sizes.append(size_of(record))
     wanted = grouped(placed, MOST_PLANNED, sizes, MOST_BYTES)
     moved = tuple(entry for entry in due if entry.offset in outlook.moved)
     made.wanted.extend(each._replace(moved=moved) for each in wanted)
     return made
+
+
+def _targets_of(
+    entry: Entry, record: Record, outlook: Outlook, wall_ms: int, made: Draft
+) -> list[Topic]:
+    """Return the topics to which a record goes now; a record that goes nowhere is in the draft.
+
+    A record whose only target is not there waits for it. One that has others goes to those at once,
+    and for what is missing it is a dead letter: if it waited, it would go to the others twice.
+    """
+    config = outlook.config
+    routes = config.route.routes
+    names: tuple[str, ...] = (config.delay.target,)
+    matched = None if routes is None else routes.of(record.key, record.headers)
+    if matched is not None:
+        names = matched
+    elif routes is not None and config.route.unmatched == DEAD_LETTER:
+        _bury(made, [entry.offset], UNROUTED, outlook)
+        return []
+    elif routes is not None and not (config.route.unmatched == DEFAULT and config.delay.target):
+        names = ()
+    if not names:
+        made.passed.append(entry.offset)
+        return []
+    found = [topic for topic in map(outlook.topic, names) if topic is not None]
+    if len(found) < len(names):
+        since_ms = max(entry.due_ms, record.timestamp)
+        if len(names) == 1 and wall_ms - since_ms < config.delay.undeliverable_ms:
+            made.waiting.append(entry)
+        else:
+            _bury(made, [entry.offset], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, outlook)
+    return found
 
 
 def replace_in(made: Draft, gave_up: Sequence[GaveUp], outlook: Outlook, lead: Lead) -> list[End]:

@@ -6,17 +6,19 @@ Pure. The batch of a plan has the same records in the same order at every attemp
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ...protocol.delays import DelayRule, dead_letter_headers, forwarded_headers
+from ...protocol.delays import IMMEDIATE, DelayRule, dead_letter_headers, forwarded_headers
 from ...protocol.errors import ErrorCode
 from ...protocol.partitioning import partition_for_key
 from ...protocol.records.records import BatchBuilder, Record
 from ...protocol.types import TopicPartition
 from ...storage.delay_config import DUE, ORIGINAL, SAME, DelayConfig
 from ...storage.producer_state import FORWARD_EPOCH
+from ...storage.topic_config import TopicConfig
 from .steps import Kind, Plan
 
 _SAID: Final = {
-    ErrorCode.REQUEST_TIMED_OUT: "EXPIRED: minikafka-ttl-ms or minikafka-expires-at has passed."
+    ErrorCode.REQUEST_TIMED_OUT: "EXPIRED: minikafka-ttl-ms or minikafka-expires-at has passed.",
+    ErrorCode.RESOURCE_NOT_FOUND: "UNROUTED: no rule of minikafka.route.rules matches.",
 }
 """Messages of dead letters, where the text of the error code would say something else."""
 ADDED_BYTES: Final = 128
@@ -24,11 +26,12 @@ ADDED_BYTES: Final = 128
 
 
 def build(
-    plan: Plan, found: Mapping[int, Record], source: TopicPartition, config: DelayConfig
+    plan: Plan, found: Mapping[int, Record], source: TopicPartition, config: TopicConfig
 ) -> bytearray:
     """Return the batch of a plan, from its records by offset."""
     builder = BatchBuilder()
-    rule = config.rule or DelayRule(config.by)
+    rule = config.forwarding_rule or DelayRule(config.delay.by)
+    keeps_time = config.delay.timestamp == ORIGINAL or rule.by == IMMEDIATE
     moved = {offset: due_ms for due_ms, offset in plan.moved}
     for offset in plan.offsets:
         record = found[offset]
@@ -43,9 +46,9 @@ def build(
             said = _SAID.get(why) or f"{why.name}: {why.doc}"
             headers = dead_letter_headers(headers, place, said)
         timestamp = plan.planned_ms
-        if config.timestamp == DUE and due_ms > 0:
+        if config.delay.timestamp == DUE and due_ms > 0:
             timestamp = due_ms
-        elif config.timestamp == ORIGINAL and record.timestamp >= 0:
+        elif keeps_time and record.timestamp >= 0:
             timestamp = record.timestamp
         builder.append(timestamp, record.key, record.value, headers)
     return builder.build(

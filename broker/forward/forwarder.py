@@ -171,7 +171,7 @@ class Forwarder:
 
 
 def _is_source(partition: Partition) -> bool:
-    return partition.log.config.delay.is_on and not partition.offline_because
+    return partition.log.config.is_source and not partition.offline_because
 
 
 async def _batch_of(sending: Sending) -> ForwardedBatch | None:

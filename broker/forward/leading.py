@@ -206,7 +206,7 @@ class Leading:
         made = draft(self.taken, found, outlook, ground.runtime.wall_ms())
         self._await_target(made.waiting)
         ends = replace_in(made, self._gave_up, outlook, lead)
-        is_quiet = not (made.wanted or made.dropped or made.expired or ends)
+        is_quiet = not (made.wanted or made.dropped or made.expired or made.passed or ends)
         now_ms = ground.runtime.monotonic_ms()
         if is_quiet and not (self.ends and ground.pace.are_ends_due(now_ms)):
             return False
@@ -217,7 +217,7 @@ class Leading:
             self._give_back()
             self._ask_for_id()
             return False
-        over = (tuple(made.dropped), tuple(made.expired))
+        over = (tuple(made.dropped), (*made.expired, *made.passed))
         if not self._write(Step(tuple(plans), (*self.ends, *ends), *over)):
             lead.restore(before)
             self._give_back()
@@ -277,7 +277,7 @@ class Leading:
     @property
     def _outlook(self) -> Outlook:
         ground = self._ground
-        config, start = ground.partition.log.config.delay, ground.partition.log_start_offset
+        config, start = ground.partition.log.config, ground.partition.log_start_offset
         moved = ground.schedule.state.moved
         return Outlook(ground.name, config, ground.image().topic, start, moved)
 

@@ -94,7 +94,7 @@ class ParkedRecords:
             found.update(read)
         if len(found) < len(plan.offsets) or min(found) < self._partition.log_start_offset:
             raise RecordsDeleted
-        return build(plan, found, self._name, self._partition.log.config.delay)
+        return build(plan, found, self._name, self._partition.log.config)
 
 
 def _picked(data: Buffer, wanted: list[int], at: int) -> tuple[list[Record], int]:

@@ -48,7 +48,7 @@ class Schedule:
             if state.folded >= end:
                 break
             data = await read_own(partition, state.folded, end)
-            rule = partition.log.config.delay.rule
+            rule = partition.log.config.forwarding_rule
             if data is None or rule is None:
                 return False
             if not len(data):

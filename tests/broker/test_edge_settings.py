@@ -17,6 +17,7 @@ from minikafka.runtime.config import settings_of
 from minikafka.runtime.errors import ConfigError
 from minikafka.runtime.kafka_keys import KNOWN_UNUSED
 from minikafka.storage.delay_config import DelayConfig
+from minikafka.storage.route_config import RouteConfig
 from minikafka.storage.topic_config import WITHOUT_EFFECT, TopicConfig
 from minikafka.storage.ttl_config import TtlConfig
 
@@ -180,6 +181,7 @@ def test_every_synonym_is_of_a_topics_key_and_every_topics_key_has_one() -> None
         "follower.replication.throttled.replicas",
         *WITHOUT_EFFECT,
         *(row.key for row in settings_of(DelayConfig)),
+        *(row.key for row in settings_of(RouteConfig)),
         *(row.key for row in settings_of(TtlConfig)),
     }
     keys = {row.key for row in settings_of(TopicConfig)}

@@ -1,5 +1,6 @@
 """The pure machines of the Forwarder: steps, offsets, the index, the fold, queues and plans."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import msgpack
@@ -35,8 +36,10 @@ from minikafka.protocol.records.records import (
     records,
 )
 from minikafka.protocol.types import TopicIdPartition, TopicPartition
+from minikafka.runtime.config import from_mapping
 from minikafka.storage.delay_config import DelayConfig
 from minikafka.storage.producer_state import FORWARD_EPOCH
+from minikafka.storage.topic_config import TopicConfig
 
 T0 = TopicIdPartition(b"t" * 16, 0)
 T1 = TopicIdPartition(b"t" * 16, 1)
@@ -446,19 +449,23 @@ def record(offset: int, *headers: tuple[str, bytes], key: bytes | None = None) -
     return Record(offset, 1_000, TimestampType.CREATE_TIME, key, b"v", headers)
 
 
+def with_delay(config: DelayConfig) -> TopicConfig:
+    return dataclasses.replace(from_mapping(TopicConfig, {}), delay=config)
+
+
 def outlook(**settings: str) -> Outlook:
     given = {"target": "now", **settings}
-    return Outlook(S, DelayConfig(**given), TOPICS.get, 2)  # type: ignore[arg-type]
+    return Outlook(S, with_delay(DelayConfig(**given)), TOPICS.get, 2)  # type: ignore[arg-type]
 
 
 def test_a_record_waits_for_its_target_for_some_time() -> None:
     due, found = [Entry(5, 4)], {4: record(4)}
     gone = outlook(target="gone", dead_letters="dead")
-    assert draft(due, found, gone, 3_600_004).waiting == due
-    made = draft(due, found, gone, 3_600_005)
+    assert draft(due, found, gone, 3_600_999).waiting == due
+    made = draft(due, found, gone, 3_601_000)
     (wanted,) = made.wanted
     assert (wanted.kind, wanted.target.partition) == (Kind.DEAD_LETTER, 3)
-    assert draft(due, found, outlook(target="gone"), 3_600_005).dropped == [4]
+    assert draft(due, found, outlook(target="gone"), 3_601_000).dropped == [4]
 
 
 def test_a_record_that_is_gone_or_goes_round_is_not_forwarded() -> None:
@@ -489,7 +496,7 @@ def test_keys_go_where_javas_partitioner_puts_them() -> None:
 def test_a_forwarded_record_says_where_it_comes_from(mode: str, timestamp: int) -> None:
     said = (("x", b"1"), (DELAY_MS, b"7"))
     config = DelayConfig(target="now", timestamp=mode)
-    batch = build(plan(1, 4, at=12), {4: record(4, *said, key=b"k")}, S, config)
+    batch = build(plan(1, 4, at=12), {4: record(4, *said, key=b"k")}, S, with_delay(config))
     header = BatchHeader(batch)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (
         7,

@@ -98,3 +98,16 @@ async def test_what_may_say_itself_when_it_expires_is_not_deleted_for_that(
     log = await ten_segments(runtime, tmp_path, **settings)
     assert log.delete_old_segments(10**9, 100) == 0
     await log.close()
+
+
+async def test_of_a_topic_with_rules_its_own_retention_counts_behind_what_is_forwarded(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    rules = '[{"else": true, "to": ["a"]}]'
+    settings = {"minikafka_route_rules": rules, "minikafka_delay_keep_ms": 0}
+    log = await ten_segments(runtime, tmp_path, retention_ms=50_000, **settings)
+    assert log.delete_old_segments(10**9, 100) == 0
+    log.segments.keep_from = lambda: 35
+    assert log.delete_old_segments(9_000 + 50_000, 100) == 0
+    assert log.delete_old_segments(10**9, 100) == 3
+    await log.close()
