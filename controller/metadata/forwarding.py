@@ -5,13 +5,10 @@ from collections.abc import Container, Mapping
 from ...protocol.control.image import ConfigResource
 from ...protocol.control.records import TOPIC
 from ...protocol.errors import ApiError, ErrorCode
-from ...protocol.routes import parse_routes
+from ...protocol.forwarding_keys import DEAD_LETTERS, named_topics
 from ...protocol.types import INTERNAL_TOPICS
 
-TARGET = "minikafka.delay.target"
 EXPIRY = "minikafka.ttl."
-RULES = "minikafka.route.rules"
-DEAD_LETTERS = "minikafka.deadletter.topic"
 
 
 def check_expiry(topic: str, config: Mapping[str, str]) -> None:
@@ -38,8 +35,8 @@ def check_targets(
     cluster. One that is in the `old` config of the topic is not judged again: other settings can be
     changed after the target was deleted.
     """
-    for key, name in _named(config):
-        if (key, name) in _named(old):
+    for key, name in named_topics(config):
+        if (key, name) in named_topics(old):
             continue
         if name in INTERNAL_TOPICS:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"{key}={name}: an internal topic")
@@ -49,14 +46,6 @@ def check_targets(
         if circle:
             way = " -> ".join([topic, *circle])
             raise ApiError(ErrorCode.INVALID_CONFIG, f"{key}: a circle of targets: {way}")
-
-
-def _named(config: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the topics that a topic forwards to, each with the key that names it."""
-    found = [(key, config[key]) for key in (TARGET, DEAD_LETTERS) if config.get(key)]
-    if config.get(RULES):
-        found.extend((RULES, name) for name in parse_routes(config[RULES]).topics)
-    return found
 
 
 def _way(
@@ -69,7 +58,7 @@ def _way(
         way = ways.pop()
         if way[-1] == goal:
             return way
-        for key, name in _named(configs.get((TOPIC, way[-1]), {})):
+        for key, name in named_topics(configs.get((TOPIC, way[-1]), {})):
             if key != DEAD_LETTERS and name not in seen:
                 seen[name] = None
                 ways.append([*way, name])

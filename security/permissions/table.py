@@ -36,6 +36,7 @@ from .special_guards import (
     ShownTokens,
     TokenOwner,
 )
+from .target_guard import Targets, of_resources, of_topics
 
 TOPIC, GROUP, CLUSTER, TRANSACTION = (
     Resource.TOPIC,
@@ -50,6 +51,10 @@ DESCRIBE_TOPICS = Each(Need(Op.DESCRIBE, TOPIC), "topics", "topics", NAME)
 READ_TOPICS = Each(Need(Op.READ, TOPIC), "topics", "topics", NAME)
 WRITE_TRANSACTION = Whole(Need(Op.WRITE, TRANSACTION), "transactional_id")
 DESCRIBE_CLUSTER = Whole(Need(Op.DESCRIBE, CLUSTER))
+ALTER_CONFIGS = (
+    Configs(Op.ALTER_CONFIGS, "responses"),
+    Targets("resources", "responses", of_resources),
+)
 ALTER_CLUSTER = Whole(Need(Op.ALTER, CLUSTER))
 
 TABLE: Final[Mapping[ApiKey, Sequence[Guard]]] = {
@@ -77,6 +82,7 @@ TABLE: Final[Mapping[ApiKey, Sequence[Guard]]] = {
     ),
     ApiKey.CREATE_TOPICS: (
         Each(Need(Op.CREATE, TOPIC), "topics", "topics", NAME, on_cluster=Op.CREATE),
+        Targets("topics", "topics", of_topics),
         CreatedConfigs(),
     ),
     ApiKey.DELETE_TOPICS: (DeletedTopics(),),
@@ -131,8 +137,8 @@ TABLE: Final[Mapping[ApiKey, Sequence[Guard]]] = {
     # The cluster, its settings and its security.
     ApiKey.DESCRIBE_CLUSTER: (),
     ApiKey.DESCRIBE_CONFIGS: (Configs(Op.DESCRIBE_CONFIGS, "results"),),
-    ApiKey.ALTER_CONFIGS: (Configs(Op.ALTER_CONFIGS, "responses"),),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: (Configs(Op.ALTER_CONFIGS, "responses"),),
+    ApiKey.ALTER_CONFIGS: ALTER_CONFIGS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ALTER_CONFIGS,
     ApiKey.LIST_CONFIG_RESOURCES: (Whole(Need(Op.DESCRIBE_CONFIGS, CLUSTER)),),
     ApiKey.DESCRIBE_LOG_DIRS: (DESCRIBE_CLUSTER,),
     ApiKey.ALTER_REPLICA_LOG_DIRS: (MovedReplicas(),),

@@ -96,8 +96,17 @@ ONE_TOPIC = {"topics": [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]
 INDEXES = {"topics": [{"name": TOPIC, "partition_indexes": [0]}]}
 NAMED_TOPIC = {"topics": [{"name": TOPIC}]}
 CLUSTER = {"resources": [{"resource_type": int(ResourceType.BROKER), "resource_name": "1"}]}
+FORWARDS = {"configs": [{"name": "minikafka.delay.target", "value": TOPIC}]}
+ROUTED = f'[{{"else": true, "to": ["{TOPIC}"]}}]'
+ROUTES = {"configs": [{"name": "minikafka.route.rules", "value": ROUTED}]}
 OF_TOPIC = {"resources": [{"resource_type": int(ResourceType.TOPIC), "resource_name": TOPIC}]}
 LOGGER = {"resources": [{"resource_type": int(ResourceType.BROKER_LOGGER), "resource_name": "1"}]}
+
+
+def altered(settings: Plain) -> Plain:
+    """Return a request that alters settings of the topic."""
+    kind = int(ResourceType.TOPIC)
+    return {"resources": [{"resource_type": kind, "resource_name": TOPIC, **settings}]}
 
 
 def _committed(version: int) -> Plain:
@@ -215,6 +224,12 @@ ROWS: Sequence[tuple[ApiKey, Row]] = (
     (ApiKey.DESCRIBE_CONFIGS, Row(OF_TOPIC, [(Op.DESCRIBE_CONFIGS, T)])),
     (ApiKey.DESCRIBE_CONFIGS, Row(CLUSTER, [(Op.DESCRIBE_CONFIGS, C)])),
     (ApiKey.ALTER_CONFIGS, Row(OF_TOPIC, [(Op.ALTER_CONFIGS, T)])),
+    (ApiKey.ALTER_CONFIGS, Row(altered(FORWARDS), [(Op.ALTER_CONFIGS, T), (Op.WRITE, T)])),
+    (ApiKey.ALTER_CONFIGS, Row(altered(ROUTES), [(Op.ALTER_CONFIGS, T), (Op.WRITE, T)])),
+    (
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        Row(altered(FORWARDS), [(Op.ALTER_CONFIGS, T), (Op.WRITE, T)]),
+    ),
     (ApiKey.ALTER_CONFIGS, Row(CLUSTER, [(Op.ALTER_CONFIGS, C)])),
     (ApiKey.INCREMENTAL_ALTER_CONFIGS, Row(OF_TOPIC, [(Op.ALTER_CONFIGS, T)])),
     (ApiKey.INCREMENTAL_ALTER_CONFIGS, Row(CLUSTER, [(Op.ALTER_CONFIGS, C)])),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import pytest
@@ -437,3 +437,42 @@ async def test_settings_of_a_new_topic_are_told_to_who_may_describe_them(
             topic.replication_factor,
             topic.configs,
         )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("minikafka.delay.target", "other"),
+        ("minikafka.deadletter.topic", "other"),
+        ("minikafka.route.rules", '[{"else": true, "to": ["flights", "other"]}]'),
+    ],
+)
+async def test_whoever_makes_a_topic_forward_must_be_allowed_to_write_to_each_target(
+    make_broker: MakeBroker, key: str, value: str
+) -> None:
+    """The brokers forward in nobody's name: otherwise a setting would write where no client may."""
+    broker = make_broker(**STANDARD)
+    client = broker.connect()
+    topic = {"name": TOPIC, "configs": [{"name": key, "value": value}]}
+    asked = filled(request_class(ApiKey.CREATE_TOPICS), {"topics": [topic]})
+    allowed = [right(Op.CREATE, C), right(Op.WRITE, T), right(Op.DESCRIBE_CONFIGS, T)]
+    give(broker, *allowed)
+    stub = Stub(broker, ApiKey.CREATE_TOPICS)
+    (refused,) = client.ask(asked, 5).topics
+    assert (refused.name, refused.error_code) == (TOPIC, DENIED[T])
+    assert stub.seen == []
+    give(broker, *allowed, replace(right(Op.WRITE, T), resource_name="other"))
+    client.ask(asked, 5)
+    assert len(stub.seen) == 1
+
+
+async def test_rules_that_cannot_be_read_are_left_to_the_controller(
+    make_broker: MakeBroker,
+) -> None:
+    broker = make_broker(**STANDARD)
+    client = broker.connect()
+    give(broker, right(Op.CREATE, C), right(Op.DESCRIBE_CONFIGS, T))
+    topic = {"name": TOPIC, "configs": [{"name": "minikafka.route.rules", "value": "[}"}]}
+    stub = Stub(broker, ApiKey.CREATE_TOPICS)
+    client.ask(filled(request_class(ApiKey.CREATE_TOPICS), {"topics": [topic]}), 5)
+    assert len(stub.seen) == 1
