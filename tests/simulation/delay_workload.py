@@ -1,4 +1,4 @@
-"""A delay topic, a producer that parks records in it, and what has to be in its target in the end.
+"""A delay topic, a producer that parks records in it, and what has to be in its targets in the end.
 
 No broker of these topics may lead uncleanly, so that each acknowledged record is forwarded exactly
 once (F2), whatever happens to the leaders of both: not before it is due by the clock of the broker
@@ -7,6 +7,8 @@ nor are those that were cancelled. A cancel that came too late changes nothing.
 """
 
 import asyncio
+import json
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,10 +29,15 @@ from .world import SimRuntime
 if TYPE_CHECKING:
     from .workload import Workload
 
-LATER, NOW = "later", "now"
+LATER, NOW, ALSO = "later", "now", "also"
+COPIED = b"copied-"
+"""The prefix of the keys of records that go to both targets, by rules."""
 PARTITIONS = 2
 SETTINGS = {
     "minikafka.delay.target": NOW,
+    "minikafka.route.rules": json.dumps(
+        [{"if": {"key": {"prefix": COPIED.decode()}}, "to": [NOW, ALSO]}]
+    ),
     "minikafka.delay.timestamp": "now",
     "minikafka.delay.keep.ms": "5000",
     "segment.bytes": "3000",
@@ -40,7 +47,7 @@ LONGEST_MS = 6_000
 
 
 def topic_shape(name: str, *, group: bool) -> TopicShape:
-    """Return the shape of one of the two topics; LATER has the settings in SETTINGS as well."""
+    """Return the shape of one of the topics; LATER has the settings in SETTINGS as well."""
     return TopicShape(name, PARTITIONS, 3, 2, group=group)
 
 
@@ -52,6 +59,8 @@ class Parked:
     partition: int
     offset: int = -1
     """Its offset once it is acknowledged, and its transaction committed; -1 before."""
+    is_copied: bool = False
+    """True if it goes to the second target as well."""
     is_aborted: bool = False
     is_cancelled: bool = False
     may_expire: bool = False
@@ -67,12 +76,29 @@ class DelayHistory:
     parked: dict[bytes, Parked] = field(default_factory=dict)
     final: list[tuple[bytes, bytes, int, int]] = field(default_factory=list)
     """Of each record its value, its source, its timestamp and when it was due."""
+    also: list[tuple[bytes, bytes, int, int]] = field(default_factory=list)
+    """The same of the records in the second target."""
 
     def check(self) -> list[str]:
         """Return every contradiction as a sentence."""
+        wrong = self._judge(self.final, [*self.parked.values()])
+        copied = [one for one in self.parked.values() if one.is_copied]
+        wrong += [f"second target: {each}" for each in self._judge(self.also, copied)]
+        names = dict.fromkeys(one.value for one in copied)
+        wrong += [
+            f"second target: {value!r} is not for it"
+            for value, *_ in self.also
+            if value not in names
+        ]
+        return wrong
+
+    def _judge(
+        self, final: Sequence[tuple[bytes, bytes, int, int]], expected: Sequence["Parked"]
+    ) -> list[str]:
+        """Judge one target, in which the expected records are to be."""
         found: dict[bytes, list[bytes]] = {}
         wrong: list[str] = []
-        for value, source, timestamp, due_ms in self.final:
+        for value, source, timestamp, due_ms in final:
             found.setdefault(value, []).append(source)
             if timestamp < due_ms:
                 wrong.append(f"delayed: {value!r} was planned at {timestamp}, due {due_ms}")
@@ -88,7 +114,7 @@ class DelayHistory:
                 b"%s/%d/%d" % (b"later", one.partition, one.offset)
             ]:
                 wrong.append(f"delayed: {value!r} of {sources} was parked at {one}")
-        for one in self.parked.values():
+        for one in expected:
             if one.is_cancelled or one.may_be_cancelled or one.may_expire:
                 continue
             if one.offset >= 0 and one.value not in found:
@@ -97,8 +123,8 @@ class DelayHistory:
 
 
 async def make_topics(admin: Admin, *, group: bool) -> None:
-    """Make the two topics."""
-    for name in (NOW, LATER):
+    """Make the three topics."""
+    for name in (NOW, ALSO, LATER):
         shape = topic_shape(name, group=group)
         configs = {**shape.configs, **(SETTINGS if name == LATER else EXPIRES)}
         await admin.create_topics([NewTopic(name, PARTITIONS, shape.replication, configs=configs)])
@@ -117,7 +143,11 @@ async def park(workload: "Workload", runtime: SimRuntime) -> None:
             for _ in range(runtime.rng.choice((1, 3, 10))):
                 one = _next(workload, runtime)
                 delivery = producer.send(
-                    LATER, one.value, partition=one.partition, headers=_headers(one, runtime)
+                    LATER,
+                    one.value,
+                    key=_key(one),
+                    partition=one.partition,
+                    headers=_headers(one, runtime),
                 )
                 delivery.when_done(partial(_note, one, delivery))
             await asyncio.sleep(0.5 * runtime.rng.random())
@@ -139,7 +169,11 @@ async def park_in_transactions(workload: "Workload", runtime: SimRuntime) -> Non
                     await producer.begin_transaction()
                     one = _next(workload, runtime)
                     done = await producer.send(
-                        LATER, one.value, partition=one.partition, headers=_headers(one, runtime)
+                        LATER,
+                        one.value,
+                        key=_key(one),
+                        partition=one.partition,
+                        headers=_headers(one, runtime),
                     )
                     if runtime.rng.random() < 0.5:
                         one.is_aborted = True
@@ -205,8 +239,13 @@ async def _cancel(workload: "Workload", admin: Admin, waiting: DelayedRecord) ->
 def _next(workload: "Workload", runtime: SimRuntime) -> Parked:
     parked = workload.delays.parked
     one = Parked(b"%d" % len(parked), runtime.rng.randrange(PARTITIONS))
+    one.is_copied = runtime.rng.random() < 0.2
     parked[one.value] = one
     return one
+
+
+def _key(one: Parked) -> bytes | None:
+    return COPIED + one.value if one.is_copied else None
 
 
 def _headers(one: Parked, runtime: SimRuntime) -> list[tuple[str, bytes]]:
@@ -243,7 +282,8 @@ def is_all_forwarded(workload: "Workload") -> bool:
 
 async def read_target(workload: "Workload", runtime: SimRuntime) -> None:
     """Read all that was forwarded."""
-    partitions = [TopicPartition(NOW, index) for index in range(PARTITIONS)]
+    topics = {NOW: workload.delays.final, ALSO: workload.delays.also}
+    partitions = [TopicPartition(topic, index) for topic in topics for index in range(PARTITIONS)]
     async with Consumer(
         bootstrap_servers=workload.cluster.bootstrap,
         runtime=runtime,
@@ -258,4 +298,4 @@ async def read_target(workload: "Workload", runtime: SimRuntime) -> None:
                 said = dict(record.headers)
                 source, due_ms = bytes(said[SOURCE] or b""), int(said[DUE] or b"0")
                 final = (bytes(record.value or b""), source, record.timestamp_ms, due_ms)
-                workload.delays.final.append(final)
+                topics[record.topic].append(final)

@@ -32,7 +32,9 @@ class Promises:
         self._all_flushed = shape.all_group
         if shape.all_group:
             self.flushed.update(
-                dict.fromkeys(("extra-1", "extra-2", "state", "later", "now", *INTERNAL_TOPICS))
+                dict.fromkeys(
+                    ("extra-1", "extra-2", "state", "later", "now", "also", *INTERNAL_TOPICS)
+                )
             )
         self._overlap = shape.overlap
         self._names = {id: each.name for id, each in cluster.brokers.items()}
