@@ -42,6 +42,8 @@ class DelayRule(NamedTuple):
     delay_ms: int = 0
     max_ms: int = 0
     """The longest delay from now that a producer may ask for."""
+    replaces: bool = False
+    """True if of each key only the newest record that waits is forwarded."""
 
     def due_of(self, timestamp: int, headers: Headers) -> int:
         """Return when a record is due: ms since the epoch, AT_ONCE if nothing says so.

@@ -11,6 +11,7 @@ HOUR_MS = 60 * 60 * 1000
 DAY_MS = 24 * HOUR_MS
 DUE, ORIGINAL, NOW = "due", "original", "now"
 KEY, SAME = "key", "same"
+NONE = "none"
 LONGEST_MS = 400 * DAY_MS
 setting = partial(config.setting, dynamic=True)
 
@@ -77,6 +78,13 @@ class DelayConfig:
         at_least=0,
         doc="A record whose target is deleted is tried for this long before it is a dead letter.",
     )
+    replace: str = setting(
+        "minikafka.delay.replace",
+        NONE,
+        choices=(NONE, KEY),
+        doc="With key, a newer record of a key takes the place of the one that waits, and one"
+        " without a value cancels it. Records without a key always count each.",
+    )
     pending_max: int = setting(
         "minikafka.delay.pending.max",
         1_000_000,
@@ -107,7 +115,9 @@ class DelayConfig:
     @property
     def rule(self) -> DelayRule | None:
         """How records say when they are due; None if the topic is no delay topic."""
-        return DelayRule(self.by, self.delay_ms, self.max_ms) if self.target else None
+        if not self.target:
+            return None
+        return DelayRule(self.by, self.delay_ms, self.max_ms, self.replace == KEY)
 
     def check_with(self, *, is_compacted: bool, is_log_append_time: bool) -> None:
         """Raise ConfigError if the topic's other settings do not go with a target."""

@@ -3,7 +3,8 @@
 Pure. Every replica folds its own log, batch by batch in the order of offsets, strictly below the
 high watermark. The result follows from these batches alone, so that all replicas agree.
 
-    a record      waits (an Entry for the index), of a transaction: once that has committed
+    a record      waits (an Entry for the index), of a transaction: once that has committed; with
+                  replace=key an older one of its key is over then
     a marker      the records of its transaction wait, or are over if it aborts
     a step        plans begin and end, records are planned, dropped, cancelled or get other times
     anything else is over
@@ -12,9 +13,10 @@ A record is `settled` once a plan names it or it will never be planned, and ever
 record is.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...protocol.delays import DelayRule
 from ...protocol.errors import RemoteProtocolError
@@ -26,6 +28,9 @@ from .offset_set import OffsetSet
 from .steps import Plan, Step, decode
 
 MOST_CANCELLED: Final = 1_000
+PRUNE_FROM: Final = 10_000
+"""The number of known keys from which on those are dropped whose record does not wait."""
+_KEY_BYTES: Final = 16
 OnUnread = Callable[[int, RemoteProtocolError], None]
 """Called with the offset of a step that cannot be read, and why; it is passed over."""
 
@@ -37,6 +42,20 @@ class Folded:
     entries: list[Entry] = field(default_factory=list)
     """The records that wait from now on."""
     step: Step | None = None
+
+
+class Keyed(NamedTuple):
+    """One record of a key, in a topic with replace=key."""
+
+    offset: int
+    key: bytes
+    cancels: bool
+    """True if it has no value: it only takes the place of another one."""
+
+
+def short_key(key: bytes) -> bytes:
+    """Return the key, or 16 bytes that stand for a longer one."""
+    return key if len(key) < _KEY_BYTES else hashlib.blake2b(key, digest_size=_KEY_BYTES).digest()
 
 
 class SourceState:
@@ -56,6 +75,10 @@ class SourceState:
         """The offsets that were cancelled last, so that a repeated request is answered alike."""
         self._undecided: dict[int, list[Entry]] = {}
         """The records of transactions that are open, by producer id."""
+        self._undecided_keyed: dict[int, list[Keyed]] = {}
+        self._newest: dict[bytes, int] = {}
+        """With replace=key, the newest record of each short key that may wait."""
+        self._prune_at = PRUNE_FROM
 
     @property
     def low(self) -> int:
@@ -101,10 +124,14 @@ class SourceState:
                 if record.offset >= self.folded
             ]
             present = [entry.offset for entry in entries]
+            keyed = self._keyed(found) if rule.replaces else []
             if header.attributes & TRANSACTIONAL_BIT:
                 self._undecided.setdefault(header.producer_id, []).extend(entries)
+                if keyed:
+                    self._undecided_keyed.setdefault(header.producer_id, []).extend(keyed)
             else:
                 changed.entries = entries
+                self._replace(keyed)
         self._settle_others(header, present)
         self.folded, self.epoch = header.next_offset, header.leader_epoch
         return changed
@@ -139,11 +166,42 @@ class SourceState:
 
     def _decide(self, producer_id: int, *, is_commit: bool) -> list[Entry]:
         entries = self._undecided.pop(producer_id, [])
+        keyed = self._undecided_keyed.pop(producer_id, [])
         if is_commit:
+            self._replace(keyed)
             moved = self.moved
             return [Entry(moved.get(offset, due_ms), offset) for due_ms, offset in entries]
         self.settled.add_all(entry.offset for entry in entries)
         return []
+
+    def undecided_keys(self, producer_id: int) -> Iterable[bytes]:
+        """Return the short keys of records in a producer's open transaction."""
+        return [each.key for each in self._undecided_keyed.get(producer_id, ())]
+
+    def _keyed(self, found: Iterable[Record]) -> list[Keyed]:
+        return [
+            Keyed(record.offset, short_key(record.key), record.value is None)
+            for record in found
+            if record.key is not None and record.offset >= self.folded
+        ]
+
+    def _replace(self, keyed: Iterable[Keyed]) -> None:
+        """Settle the records that newer ones of their keys take the place of."""
+        for each in keyed:
+            before = self._newest.get(each.key, -1)
+            if before > each.offset:
+                self._settle((each.offset,))
+                continue
+            if before >= 0:
+                self._settle((before,))
+            if each.cancels:
+                self._settle((each.offset,))
+            self._newest[each.key] = each.offset
+        if len(self._newest) >= self._prune_at:
+            # Keys whose record no longer waits are forgotten: a newer one finds nothing to replace.
+            settled = self.settled
+            kept = {key: each for key, each in self._newest.items() if each not in settled}
+            self._newest, self._prune_at = kept, max(PRUNE_FROM, 2 * len(kept))
 
     def _apply(self, step: Step) -> None:
         for end in step.ends:

@@ -6,7 +6,7 @@ the epoch: the next leader decides anew.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,9 +21,11 @@ from ..partition.partition import Partition
 from .changing import Change, Changes, Done, Limits
 from .drafting import Outlook, draft, replace_in
 from .due_index import Entry
+from .folding import short_key
 from .lead import Lead, NeedsId
 from .pace import Pace
 from .parked import ParkedRecords, TooMuch
+from .replacing import keys_behind
 from .schedule import Schedule
 from .steps import MOST_PLANNED, End, Kind, Plan, Step, encode
 from .targets import Ended, GaveUp, Outcome, Targets
@@ -202,9 +204,10 @@ class Leading:
             self._give_back()
             self._rest()
             return False
+        self._defer_replaced(found)
         outlook = self._outlook
         made = draft(self.taken, found, outlook, ground.runtime.wall_ms())
-        self._await_target(made.waiting)
+        self._defer(made.waiting)
         ends = replace_in(made, self._gave_up, outlook, lead)
         is_quiet = not (made.wanted or made.dropped or made.expired or made.passed or ends)
         now_ms = ground.runtime.monotonic_ms()
@@ -251,6 +254,17 @@ class Leading:
                 self._most = min(2 * count, MOST_PLANNED)
             return found
 
+    def _defer_replaced(self, found: Mapping[int, Record]) -> None:
+        """Let records wait again that newer ones, not committed yet, may take the place of."""
+        ground = self._ground
+        rule = ground.partition.log.config.delay.rule
+        if rule is None or not rule.replaces or not self.taken:
+            return
+        ground.write_staged()
+        behind = keys_behind(ground.partition, ground.schedule.state)
+        deferred = [each for each in self.taken if _may_be_replaced(found.get(each.offset), behind)]
+        self._defer(deferred)
+
     def _take_due(self) -> None:
         ground = self._ground
         is_over = ground.schedule.state.is_over
@@ -266,8 +280,8 @@ class Leading:
         self._ground.schedule.index.add(self.taken)
         self.taken = []
 
-    def _await_target(self, waiting: list[Entry]) -> None:
-        """Let records wait again whose target is not there."""
+    def _defer(self, waiting: list[Entry]) -> None:
+        """Let records wait again that cannot be planned now."""
         if waiting:
             self._ground.schedule.index.add(waiting)
             kept = dict.fromkeys(waiting)
@@ -308,3 +322,10 @@ class Leading:
             self._ground.wake()
 
         self._ground.producer_ids.wait(taken)
+
+
+def _may_be_replaced(record: Record | None, behind: Container[bytes] | None) -> bool:
+    """True if a record's key is among those behind it, or if those are not known."""
+    if record is None or record.key is None:
+        return False
+    return behind is None or short_key(record.key) in behind

@@ -5,10 +5,11 @@ from collections.abc import Container, Mapping
 from ...protocol.control.image import ConfigResource
 from ...protocol.control.records import TOPIC
 from ...protocol.errors import ApiError, ErrorCode
-from ...protocol.forwarding_keys import DEAD_LETTERS, named_topics
+from ...protocol.forwarding_keys import DEAD_LETTERS, TARGET, named_topics
 from ...protocol.types import INTERNAL_TOPICS
 
 EXPIRY = "minikafka.ttl."
+REPLACE, NONE = "minikafka.delay.replace", "none"
 
 
 def check_expiry(topic: str, config: Mapping[str, str]) -> None:
@@ -33,8 +34,12 @@ def check_targets(
     Its target, the topics of its rules and its topic for dead letters must be among the `known`
     topics, must not be internal and must not lead back to the topic itself by the `configs` of the
     cluster. One that is in the `old` config of the topic is not judged again: other settings can be
-    changed after the target was deleted.
+    changed after the target was deleted. Nor may the rule change by which records replace others
+    while some wait, because replicas would differ.
     """
+    if old.get(TARGET) and config.get(REPLACE, NONE) != old.get(REPLACE, NONE):
+        detail = f"{REPLACE}: records wait by the old rule: remove {TARGET} first"
+        raise ApiError(ErrorCode.INVALID_CONFIG, detail)
     for key, name in named_topics(config):
         if (key, name) in named_topics(old):
             continue

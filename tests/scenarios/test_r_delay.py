@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,7 @@ from .delay_stage import (
 )
 
 INTERNAL = "__consumer_offsets"
+BY_KEY = {"minikafka.delay.replace": "key"}
 
 
 @staged()
@@ -396,3 +398,75 @@ async def test_r_35_settings_that_lead_nowhere_or_back_are_refused(stage: Stage)
         await stage.create_topic("c", configs={"minikafka.delay.target": "nowhere"})
     with pytest.raises(AdminError, match="INVALID_CONFIG"):
         await stage.alter_configs("later", {"cleanup.policy": "compact"})
+
+
+async def park_keyed(
+    stage: Stage, *sent: tuple[bytes, bytes | None, int], settings: dict[str, object] | None = None
+) -> None:
+    """Produce (key, value, delay) to "later", in one transaction if there is a transactional id."""
+    client = await stage.client()
+    options: dict[str, Any] = {"linger_ms": 0, "request_timeout_ms": 2_000, **(settings or {})}
+
+    async def ask() -> None:
+        bootstrap = stage.cluster.bootstrap
+        async with Producer(
+            bootstrap_servers=bootstrap, runtime=client.runtime, **options
+        ) as producer:
+            if "transactional_id" in options:
+                await producer.begin_transaction()
+            for key, value, delay_ms in sent:
+                said = [(DELAY_MS, b"%d" % delay_ms)]
+                await producer.send("later", value, key=key, headers=said)
+            if "transactional_id" in options:
+                await producer.commit_transaction()
+
+    await client.ask(ask)
+
+
+@staged()
+async def test_r_18_of_a_key_only_the_newest_record_that_waits_is_forwarded(stage: Stage) -> None:
+    await delay_topic(stage, BY_KEY)
+    long = b"k" * 40
+    await park_keyed(stage, (b"a", b"1", 900), (long, b"2", 900), (b"b", b"3", 900))
+    await park_keyed(stage, (b"a", b"4", 2_000), (long, b"5", 3_000), (b"b", None, 0))
+    await park_keyed(stage, (b"a", b"6", 1_000), settings={"transactional_id": "x"})
+    await until_idle(stage)
+    assert await stage.read("now") == [b"6", b"5"]
+    await park_keyed(stage, (b"a", b"7", 100))
+    await until_idle(stage)
+    assert await stage.read("now") == [b"6", b"5", b"7"]
+
+
+@staged()
+async def test_r_18_the_newest_counts_over_a_failover(stage: Stage) -> None:
+    await delay_topic(stage, BY_KEY)
+    await park_keyed(stage, *[(b"k%d" % n, b"old", 4_000) for n in range(20)])
+    await park_keyed(stage, *[(b"k%d" % n, b"new", 4_000) for n in range(20)])
+    await park_keyed(stage, (b"k0", None, 0))
+    stage.kill(1)
+    await stage.until(lambda: stage.state("later").leader > 1, "another leader", 30)
+    stage.start(1)
+    await until_idle(stage, 120)
+    assert await stage.read("now") == [b"new"] * 19
+
+
+@staged()
+async def test_r_18_a_record_is_not_planned_behind_a_newer_one_that_is_not_committed(
+    stage: Stage,
+) -> None:
+    await delay_topic(stage, BY_KEY)
+    await park_keyed(stage, (b"k", b"old", 700), (b"other", b"x", 700))
+    stage.pause(2, 3)
+    await park_keyed(stage, (b"k", b"new", 0), settings={"acks": "1", "enable_idempotence": False})
+    await stage.sleep(1.5)
+    assert stage.partition(1, "later").high_watermark < stage.partition(1, "later").log_end_offset
+    stage.resume(2, 3)
+    await until_idle(stage)
+    assert sorted(await stage.read("now")) == [b"new", b"x"]
+
+
+@staged()
+async def test_r_18_the_rule_stays_while_records_wait(stage: Stage) -> None:
+    await delay_topic(stage)
+    with pytest.raises(AdminError, match="INVALID_CONFIG"):
+        await stage.alter_configs("later", BY_KEY)

@@ -1,0 +1,46 @@
+"""Finds the keys of records that are written and not committed yet, in a topic with replace=key.
+
+A newer record of a key takes the place of an older one that waits, by their places in the log. So
+the leader must not plan the older one behind the newer one, though it has not folded that yet.
+"""
+
+from collections.abc import Container
+from typing import Final
+
+from ...protocol.errors import RemoteProtocolError
+from ...protocol.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT, headers
+from ...protocol.records.records import records
+from ...runtime.errors import CorruptLog, LogDirectoryFailed
+from ...storage.log import Cold, OffsetOutOfRange
+from ..partition.partition import Partition
+from .folding import SourceState, short_key
+
+MOST_BYTES: Final = 1 << 20
+"""The most bytes behind the fold that are looked at, unless one batch is larger."""
+
+
+def keys_behind(partition: Partition, state: SourceState) -> Container[bytes] | None:
+    """Return the short keys that records behind the fold may replace; None if that is not known."""
+    keys: dict[bytes, None] = {}
+    undecided: dict[int, list[bytes]] = {}
+    at, end = state.folded, partition.log_end_offset
+    try:
+        data = partition.log.reader.read(at, max_bytes=MOST_BYTES, up_to=end).data
+        for position, header in headers(data):
+            at = header.next_offset
+            producer_id = header.producer_id
+            if header.attributes & CONTROL_BIT:
+                keys.update(dict.fromkeys(undecided.pop(producer_id, ())))
+                keys.update(dict.fromkeys(state.undecided_keys(producer_id)))
+                continue
+            found = [short_key(one.key) for one in records(data, position) if one.key is not None]
+            if header.attributes & TRANSACTIONAL_BIT:
+                undecided.setdefault(producer_id, []).extend(found)
+            else:
+                keys.update(dict.fromkeys(found))
+    except (Cold, OffsetOutOfRange, CorruptLog, RemoteProtocolError):
+        return None
+    except LogDirectoryFailed as error:
+        partition.on_storage_error(error)
+        return None
+    return keys if at >= end else None
