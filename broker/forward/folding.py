@@ -198,10 +198,21 @@ class SourceState:
                 self._settle((each.offset,))
             self._newest[each.key] = each.offset
         if len(self._newest) >= self._prune_at:
-            # Keys whose record no longer waits are forgotten: a newer one finds nothing to replace.
-            settled = self.settled
-            kept = {key: each for key, each in self._newest.items() if each not in settled}
-            self._newest, self._prune_at = kept, max(PRUNE_FROM, 2 * len(kept))
+            self._prune()
+
+    def _prune(self) -> None:
+        """Forget the keys that no record can meet: theirs is over, and none before it is open.
+
+        So forgetting changes nothing, and replicas that forget at other times agree.
+        """
+        found = self._undecided_keyed.values()
+        oldest = min((each[0].offset for each in found), default=self.folded)
+        kept = {
+            key: offset
+            for key, offset in self._newest.items()
+            if offset > oldest or offset not in self.settled
+        }
+        self._newest, self._prune_at = kept, max(PRUNE_FROM, 2 * len(kept))
 
     def _apply(self, step: Step) -> None:
         for end in step.ends:

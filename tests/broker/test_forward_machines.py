@@ -257,6 +257,54 @@ def test_an_unreadable_step_is_passed_over() -> None:
     assert (told, state.low) == ([0], 1)
 
 
+BY_KEY = RULE._replace(replaces=True)
+KEYED = st.lists(
+    st.tuples(
+        st.sampled_from([b"a", b"b", b"x" * 16, b"x" * 40]),
+        st.sampled_from([b"v", b"v", None]),
+        st.sampled_from([-1, -1, 8, 9]),
+    ),
+    max_size=30,
+)
+
+
+def fold_keyed(state: SourceState, offset: int, key: bytes, value: bytes | None, id_: int) -> None:
+    builder = BatchBuilder(is_transactional=id_ >= 0)
+    builder.append(100, key, value)
+    batch = builder.build(base_offset=offset, producer_id=id_)
+    state.fold(BatchHeader(batch), records(batch), BY_KEY, lambda at, error: None)
+
+
+def fold_end(state: SourceState, offset: int, producer_id: int, *, is_commit: bool) -> None:
+    marker = build_end_transaction_batch(EndTransactionMarker(is_commit, 0), producer_id, 0, 0)
+    marker[:8] = offset.to_bytes(8, "big")
+    state.fold(BatchHeader(marker), records(marker), BY_KEY, lambda at, error: None)
+
+
+@given(KEYED, st.integers(1, 6))
+def test_r_18_of_each_key_the_newest_committed_record_waits(
+    sent: list[tuple[bytes, bytes | None, int]], prune_at: int
+) -> None:
+    """Producer 8 commits in the end, 9 aborts; keys are forgotten early, which changes nothing."""
+    state = SourceState()
+    newest: dict[bytes, int] = {}
+    values = [value for _, value, _ in sent]
+    for offset, (key, value, producer_id) in enumerate(sent):
+        state._prune_at = prune_at
+        fold_keyed(state, offset, key, value, producer_id)
+        if producer_id < 0:
+            newest[key] = offset
+    undecided = [at for at, each in enumerate(sent) if each[2] >= 0]
+    assert [at for at in undecided if at in state.settled] == []
+    fold_end(state, len(sent), 8, is_commit=True)
+    fold_end(state, len(sent) + 1, 9, is_commit=False)
+    waiting = [at for at in range(len(sent)) if at not in state.settled]
+    for at, (key, _, producer_id) in enumerate(sent):
+        if producer_id == 8 and at > newest.get(key, -1):
+            newest[key] = at
+    assert waiting == sorted(at for at in newest.values() if values[at] is not None)
+
+
 # Queues.
 
 

@@ -39,6 +39,7 @@ SETTINGS = {
         [{"if": {"key": {"prefix": COPIED.decode()}}, "to": [NOW, ALSO]}]
     ),
     "minikafka.delay.timestamp": "now",
+    "minikafka.delay.replace": "key",
     "minikafka.delay.keep.ms": "5000",
     "segment.bytes": "3000",
 }
@@ -59,12 +60,12 @@ class Parked:
     partition: int
     offset: int = -1
     """Its offset once it is acknowledged, and its transaction committed; -1 before."""
-    is_copied: bool = False
-    """True if it goes to the second target as well."""
+    key: bytes | None = None
+    """A key of its own, or that of a record which it takes the place of."""
     is_aborted: bool = False
     is_cancelled: bool = False
-    may_expire: bool = False
-    """True if it has a time to live, so that it may be cancelled, or hidden in the target."""
+    may_be_missing: bool = False
+    """True if it has a time to live, or a newer record of its key may have taken its place."""
     may_be_cancelled: bool = False
     """True if a cancel was not answered."""
 
@@ -82,7 +83,7 @@ class DelayHistory:
     def check(self) -> list[str]:
         """Return every contradiction as a sentence."""
         wrong = self._judge(self.final, [*self.parked.values()])
-        copied = [one for one in self.parked.values() if one.is_copied]
+        copied = [one for one in self.parked.values() if one.key is not None]
         wrong += [f"second target: {each}" for each in self._judge(self.also, copied)]
         names = dict.fromkeys(one.value for one in copied)
         wrong += [
@@ -115,7 +116,7 @@ class DelayHistory:
             ]:
                 wrong.append(f"delayed: {value!r} of {sources} was parked at {one}")
         for one in expected:
-            if one.is_cancelled or one.may_be_cancelled or one.may_expire:
+            if one.is_cancelled or one.may_be_cancelled or one.may_be_missing:
                 continue
             if one.offset >= 0 and one.value not in found:
                 wrong.append(f"delayed: {one} was acknowledged and not forwarded")
@@ -131,7 +132,8 @@ async def make_topics(admin: Admin, *, group: bool) -> None:
 
 
 async def park(workload: "Workload", runtime: SimRuntime) -> None:
-    """Park records until told to stop."""
+    """Park records until told to stop; some take the place of the one before."""
+    newest: dict[int, Parked] = {}
     async with Producer(
         bootstrap_servers=workload.cluster.bootstrap,
         runtime=runtime,
@@ -142,10 +144,15 @@ async def park(workload: "Workload", runtime: SimRuntime) -> None:
         while not workload.stopping:
             for _ in range(runtime.rng.choice((1, 3, 10))):
                 one = _next(workload, runtime)
+                if one.key is not None:
+                    before = newest.get(one.partition)
+                    if before is not None and runtime.rng.random() < 0.3:
+                        one.key, before.may_be_missing = before.key, True
+                    newest[one.partition] = one
                 delivery = producer.send(
                     LATER,
                     one.value,
-                    key=_key(one),
+                    key=one.key,
                     partition=one.partition,
                     headers=_headers(one, runtime),
                 )
@@ -171,7 +178,7 @@ async def park_in_transactions(workload: "Workload", runtime: SimRuntime) -> Non
                     done = await producer.send(
                         LATER,
                         one.value,
-                        key=_key(one),
+                        key=one.key,
                         partition=one.partition,
                         headers=_headers(one, runtime),
                     )
@@ -239,13 +246,10 @@ async def _cancel(workload: "Workload", admin: Admin, waiting: DelayedRecord) ->
 def _next(workload: "Workload", runtime: SimRuntime) -> Parked:
     parked = workload.delays.parked
     one = Parked(b"%d" % len(parked), runtime.rng.randrange(PARTITIONS))
-    one.is_copied = runtime.rng.random() < 0.2
+    if runtime.rng.random() < 0.2:
+        one.key = COPIED + one.value
     parked[one.value] = one
     return one
-
-
-def _key(one: Parked) -> bytes | None:
-    return COPIED + one.value if one.is_copied else None
 
 
 def _headers(one: Parked, runtime: SimRuntime) -> list[tuple[str, bytes]]:
@@ -253,7 +257,7 @@ def _headers(one: Parked, runtime: SimRuntime) -> list[tuple[str, bytes]]:
         return []
     said = [(DELAY_MS, b"%d" % runtime.rng.randrange(LONGEST_MS))]
     if runtime.rng.random() < 0.1:
-        one.may_expire = True
+        one.may_be_missing = True
         said.append((TTL_MS, b"%d" % runtime.rng.randrange(LONGEST_MS)))
     return said
 
