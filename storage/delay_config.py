@@ -56,7 +56,8 @@ class DelayConfig:
         DAY_MS,
         at_least=0,
         doc="How long forwarded records are kept for inspection, counted from their timestamps. It"
-        " replaces retention.ms and retention.bytes; a record that is not forwarded always stays.",
+        " replaces retention.ms and retention.bytes; a record that is not forwarded always stays."
+        " A segment of which most is over is rewritten without that.",
     )
     timestamp: str = setting(
         "minikafka.delay.timestamp",

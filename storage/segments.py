@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from .checkpoints import encode_partition_metadata
 from .compaction.compacted import CLEANED, SWAP
 from .files import ABORTED_INDEX, GAPS, INDEX, LOG, PARTITION_METADATA, TIME_INDEX, Files, file_name
+from .offset_set import FinishedOffsets
 from .recovery import Opened
 from .segment import Segment
 from .segment_indexes import SegmentIndexes
@@ -23,6 +24,7 @@ class Segments(list[Segment]):
         "_are_gaps_noted",
         "_files",
         "directory",
+        "finished",
         "has_gaps",
         "keep_from",
         "names_changed",
@@ -38,6 +40,8 @@ class Segments(list[Segment]):
         """True if files were made, renamed or removed since the directory was last synced."""
         self.keep_from: Callable[[], int] | None = None
         """Returns the offset from which on a delay topic's records are needed; None if unknown."""
+        self.finished: FinishedOffsets | None = None
+        """The offsets whose records are not needed any more, of a delay topic; None if unknown."""
         self.has_gaps = self._are_gaps_noted = False
         """True if offsets may be missing between batches, and records within them."""
 

@@ -23,8 +23,8 @@ from ...protocol.errors import RemoteProtocolError
 from ...protocol.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from ...protocol.records.records import Record, parse_end_transaction_marker
 from ...storage.leader_epochs import LeaderEpochs
+from ...storage.offset_set import OffsetSet
 from .due_index import Entry
-from .offset_set import OffsetSet
 from .steps import Plan, Step, decode
 
 MOST_CANCELLED: Final = 1_000
@@ -86,6 +86,16 @@ class SourceState:
         planned = min((min(plan.offsets) for plan in self.plans.values()), default=self.folded)
         return min(self.settled.lowest, planned, self.folded)
 
+    def finished(self, start: int, end: int) -> OffsetSet:
+        """Return the offsets that nobody needs any more: they are settled, and in no open plan."""
+        planned = [
+            offset
+            for plan in self.plans.values()
+            for offset in plan.offsets
+            if start <= offset < end
+        ]
+        return self.settled.part(start, end, planned)
+
     def is_over(self, entry: Entry) -> bool:
         """True if an entry of the index is planned, or never will be, or has another time now."""
         due_ms, offset = entry
@@ -141,7 +151,13 @@ class SourceState:
         if self.settled.lowest == self.folded and not present:
             self.settled.rise_to(header.next_offset)
             return
-        others = dict.fromkeys(range(self.folded, header.next_offset))
+        if header.base_offset > self.folded:
+            # What is over was taken out of the log, perhaps for millions of offsets.
+            if self.settled.lowest == self.folded:
+                self.settled.rise_to(header.base_offset)
+            else:
+                self.settled.add_all(range(self.folded, header.base_offset))
+        others = dict.fromkeys(range(max(self.folded, header.base_offset), header.next_offset))
         for offset in present:
             others.pop(offset, None)
         self.settled.add_all(others)

@@ -13,6 +13,7 @@ from ...protocol.errors import RemoteProtocolError
 from ...protocol.records.batch_header import headers
 from ...protocol.records.records import records
 from ...protocol.types import Buffer
+from ...storage.offset_set import OffsetSet
 from ..partition.own_reading import behind_gap, read_own
 from ..partition.partition import Partition
 from .due_index import DueIndex
@@ -37,6 +38,14 @@ class Schedule:
         self._partition = partition
         self._on_step = on_step
         self._on_rewritten = on_rewritten
+
+    def count(self, start: int, end: int) -> int:
+        """Return about how many records from `start` on, below `end`, are over."""
+        return self.state.settled.count(start, end)
+
+    def part(self, start: int, end: int) -> OffsetSet:
+        """Return the offsets from `start` on, below `end`, whose records are over."""
+        return self.state.finished(start, end)
 
     async def fold(self) -> bool:
         """Fold the log up to the high watermark; return False if it cannot be read for now."""

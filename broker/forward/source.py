@@ -58,7 +58,9 @@ class Source:
         self._pace = Pace()
         self._woken = asyncio.Event()
         self._alarm: Deadline | None = None
-        partition.log.segments.keep_from = lambda: self.schedule.state.low
+        segments = partition.log.segments
+        segments.keep_from = lambda: self.schedule.state.low
+        segments.finished = self.schedule
         partition.data_waiters.add(self)
         self._task = room.runtime.spawn(self._run(), f"forward {partition!r}")
 
@@ -80,7 +82,8 @@ class Source:
     async def close(self) -> None:
         """End the task; what was sent and not answered is sent again by the next leader."""
         self.partition.data_waiters.remove(self)
-        self.partition.log.segments.keep_from = None
+        segments = self.partition.log.segments
+        segments.keep_from = segments.finished = None
         self.partition.staging.is_full = False
         self._stop_leading()
         if self._alarm is not None:

@@ -16,6 +16,7 @@ from ...runtime.owned_task import OwnedTask
 from ...runtime.runtime import Runtime
 from ...runtime.waiting import happens_within
 from ...storage.compaction.compactor import Compactor, Due, due
+from ...storage.compaction.finished import due_of_finished, needed_in
 from ..partition.partition import Partition
 from ..partitions import Partitions
 
@@ -76,6 +77,8 @@ class Compaction:
         self._compactor = Compactor(runtime, map_bytes, self._pay)
         self._free_at_ms = 0.0
         self._put_off: dict[Partition, int] = {}
+        self._left: dict[Partition, dict[int, int]] = {}
+        """The number of records left in segments of delay topics that were rewritten."""
         self._task = OwnedTask(runtime, "compaction")
 
     def start(self) -> None:
@@ -126,18 +129,24 @@ class Compaction:
             for each, until in self._put_off.items()
             if until > monotonic_ms and not each.offline_because
         }
+        self._left = {each: left for each, left in self._left.items() if not each.offline_because}
         most: tuple[Partition, Due] | None = None
         for turn, partition in enumerate(list(self._partitions), start=1):
             if turn % TURN_PARTITIONS == 0:
                 await asyncio.sleep(0)
             owner = partition.log
-            is_candidate = owner.config.is_compacted and len(owner.segments) > 1
+            config = owner.config
+            is_candidate = config.is_compacted or config.delay.is_on
             if not is_candidate or partition.offline_because or partition in self._put_off:
                 continue
-            if owner.copy is not None:
+            if len(owner.segments) < 2 or owner.copy is not None:
                 continue  # A copy would miss the older records that a tombstone has outlived.
             compacted_to = self._partitions.directory_of(partition).compacted.of(_name(partition))
-            part = due(owner, compacted_to, partition.last_stable_offset, now_ms)
+            if config.is_compacted:
+                part = due(owner, compacted_to, partition.last_stable_offset, now_ms)
+            else:
+                left = self._left.get(partition, {})
+                part = due_of_finished(owner, left, partition.last_stable_offset, now_ms)
             if part is not None and (most is None or part.urgency > most[1].urgency):
                 most = partition, part
         return most
@@ -147,6 +156,10 @@ class Compaction:
         end = await self._compactor.compact(owner, part)
         if end is None:
             self._put_off[partition] = self._runtime.monotonic_ms() + PUT_OFF_MS
+        elif part.finished is not None:
+            segment = part.segments[0]
+            left = self._left.setdefault(partition, {})
+            left[segment.base_offset] = needed_in(segment, part.finished)
         elif owner.is_in_use and self._partitions.directory_of(partition) is directory:
             await directory.compacted.note(_name(partition), end)
 

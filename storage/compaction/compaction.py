@@ -30,6 +30,7 @@ from ...runtime.fs import File, FileSystem
 from ..aborted import AbortedIndex, AbortedTransaction
 from ..files import ABORTED_INDEX, INDEX, LOG, TIME_INDEX, Files, file_name
 from ..integrity import size_of_first
+from ..offset_set import OffsetSet
 from ..segment import Segment
 from ..segment_learning import index_batch
 from .compacted import CLEANED
@@ -67,6 +68,9 @@ class Order:
     delete_retention_ms: int
     index_interval_bytes: int
     map_bytes: int
+    finished: OffsetSet | None = None
+    """The offsets whose records go, of a delay topic. Then keys do not count, and every control
+    batch stays."""
     aborted: tuple[AbortedTransaction, ...] = ()
     """All aborted transactions that may have records in the segments of the round."""
     producers: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -251,6 +255,8 @@ class Round:
     ) -> Buffer | None:
         """Return what is kept of a batch: all its bytes, a smaller batch, or None for nothing."""
         header, view = found
+        if self.order.finished is not None:
+            return self._unfinished(reader, found, self.order.finished, is_last=is_last)
         if header.is_control:
             spent = self._met.is_spent(header)
             body, slices = reader.walk(header, view) if spent else (b"", [])
@@ -278,6 +284,27 @@ class Round:
         if len(kept) == header.record_count and horizon_ms is None:
             return view
         return rewritten(header, body, Rewrite(kept, horizon_ms))
+
+    def _unfinished(
+        self,
+        reader: "Reader",
+        found: tuple[BatchHeader, memoryview],
+        finished: OffsetSet,
+        *,
+        is_last: bool,
+    ) -> Buffer | None:
+        """Return what is kept of a batch of a delay topic."""
+        header, view = found
+        if header.is_control or not header.record_count:
+            return view
+        body, slices = reader.walk(header, view)
+        base = header.base_offset
+        kept = [each for each in slices if base + each.offset_delta not in finished]
+        if len(kept) == header.record_count:
+            return view
+        if kept:
+            return rewritten(header, body, Rewrite(kept))
+        return emptied(header) if is_last or self._is_last_of_producer(header) else None
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
         """True if this is, or may be, its producer's last batch below the end of the round.

@@ -17,6 +17,7 @@ from ...runtime.errors import WorkerLost
 from ...runtime.runtime import Runtime
 from ..aborted import AbortedIndex, AbortedTransaction
 from ..log import Log
+from ..offset_set import OffsetSet
 from ..producer_snapshots import ProducerSnapshots
 from ..segment import MAX_RELATIVE, Segment
 from .compaction import Finished, Order, Source, Step, forget, step
@@ -41,6 +42,8 @@ class Due:
     """The share of the bytes in `segments` that is not compacted yet, from 0 to 1."""
     is_overdue: bool
     """True if the oldest record that is not compacted is older than max.compaction.lag.ms."""
+    finished: OffsetSet | None = None
+    """The offsets whose records go, of a delay topic; None of a compacted one."""
 
     @property
     def urgency(self) -> tuple[bool, float]:
@@ -130,6 +133,7 @@ class Compactor:
             delete_retention_ms=owner.config.delete_retention_ms,
             index_interval_bytes=owner.config.index_interval_bytes,
             map_bytes=self.map_bytes,
+            finished=part.finished,
             aborted=_aborted(owner),
             producers={
                 producer_id: tuple(batch.last_offset for batch in producer.batches)

@@ -13,7 +13,6 @@ from minikafka.broker.forward.due_index import RUN_ENTRIES, SMALL_RUN, SMALL_RUN
 from minikafka.broker.forward.emitting import build, partition_of
 from minikafka.broker.forward.folding import Folded, SourceState
 from minikafka.broker.forward.lead import Lead, NeedsId, Wanted, grouped, replace
-from minikafka.broker.forward.offset_set import BLOCK, OffsetSet
 from minikafka.broker.forward.steps import GONE, REPLACED, End, Kind, Plan, Step, decode, encode
 from minikafka.broker.forward.targets import (
     LONGEST_REST_MS,
@@ -38,6 +37,7 @@ from minikafka.protocol.records.records import (
 from minikafka.protocol.types import TopicIdPartition, TopicPartition
 from minikafka.runtime.config import from_mapping
 from minikafka.storage.delay_config import DelayConfig
+from minikafka.storage.offset_set import BLOCK, OffsetSet
 from minikafka.storage.producer_state import FORWARD_EPOCH
 from minikafka.storage.topic_config import TopicConfig
 

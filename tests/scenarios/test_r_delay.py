@@ -28,6 +28,7 @@ from .delay_stage import (
 )
 
 INTERNAL = "__consumer_offsets"
+CLEANS = {"log.cleaner.backoff.ms": "500", "log.flush.scheduler.interval.ms": "500"}
 BY_KEY = {"minikafka.delay.replace": "key"}
 
 
@@ -470,3 +471,34 @@ async def test_r_18_the_rule_stays_while_records_wait(stage: Stage) -> None:
     await delay_topic(stage)
     with pytest.raises(AdminError, match="INVALID_CONFIG"):
         await stage.alter_configs("later", BY_KEY)
+
+
+@staged(brokers=3, broker=CLEANS)
+async def test_r_22_what_waits_for_long_keeps_nothing_behind_it(stage: Stage) -> None:
+    settings = {
+        "segment.bytes": "4000",
+        "minikafka.delay.keep.ms": "500",
+        "flush.ms": "500",
+    }
+    stage.invariants.compacted["later"] = None
+    await delay_topic(stage, settings)
+    long = [(b"long-%d" % number, 60_000 + number) for number in range(3)]
+    await park(stage, long[0])
+    await park(stage, *[(b"%d" % number, 100 + number) for number in range(200)])
+    await park(stage, long[1])
+    await park(stage, *[(b"more-%d" % number, 100 + number) for number in range(200)])
+    await park(stage, long[2])
+    now = stage.partition(2, "now")
+    await stage.until(lambda: now.high_watermark == 400, "all that is due soon", 30)
+    logs = [stage.partition(who, "later").log for who in (1, 2, 3)]
+    before = logs[0].size_bytes
+    await stage.until(lambda: max(log.size_bytes for log in logs) < before // 2, "rewritten", 60)
+    assert logs[0].log_start_offset == 0
+    stage.kill(3)
+    stage.kill(1)
+    await stage.until(lambda: stage.state("later").leader == 2, "another leader", 30)
+    stage.start(1, 3)
+    await until_idle(stage, 150)
+    found = [record.value for record in await in_target(stage)]
+    assert found[-3:] == [value for value, _ in long]
+    assert len(found) == 403

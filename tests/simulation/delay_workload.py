@@ -40,10 +40,11 @@ SETTINGS = {
     ),
     "minikafka.delay.timestamp": "now",
     "minikafka.delay.replace": "key",
-    "minikafka.delay.keep.ms": "5000",
     "segment.bytes": "3000",
 }
 EXPIRES = {"minikafka.ttl.enable": "true", "minikafka.ttl.strict": "true"}
+KEEPS, REWRITES = {"minikafka.delay.keep.ms": "3600000"}, {"minikafka.delay.keep.ms": "1000"}
+"""Forwarded records stay, or go: whole segments of them, or out of segments in which some wait."""
 LONGEST_MS = 6_000
 
 
@@ -123,11 +124,12 @@ class DelayHistory:
         return wrong
 
 
-async def make_topics(admin: Admin, *, group: bool) -> None:
+async def make_topics(admin: Admin, *, group: bool, rewrites: bool) -> None:
     """Make the three topics."""
+    later = {**SETTINGS, **(REWRITES if rewrites else KEEPS)}
     for name in (NOW, ALSO, LATER):
         shape = topic_shape(name, group=group)
-        configs = {**shape.configs, **(SETTINGS if name == LATER else EXPIRES)}
+        configs = {**shape.configs, **(later if name == LATER else EXPIRES)}
         await admin.create_topics([NewTopic(name, PARTITIONS, shape.replication, configs=configs)])
 
 

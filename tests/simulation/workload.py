@@ -103,7 +103,9 @@ class Workload:
                 if self.shape.compacts:
                     await admin.create_topics([self._compacted_topic()])
                 if self.shape.delays:
-                    await make_topics(admin, group=self.shape.all_group)
+                    await make_topics(
+                        admin, group=self.shape.all_group, rewrites=self.shape.compacts
+                    )
 
         await self.in_process("creator", create)
 

@@ -4,10 +4,21 @@ Pure. A block costs 8 KiB while it fills; blocks below the lowest missing offset
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Protocol
 
 BLOCK: Final = 1 << 16
 _BYTES: Final = BLOCK // 8
+_NONE: Final = bytes(_BYTES)
+
+
+class FinishedOffsets(Protocol):
+    """The offsets of a log whose records nobody needs any more."""
+
+    def count(self, start: int, end: int) -> int:
+        """Return about how many there are from `start` on, below `end`."""
+
+    def part(self, start: int, end: int) -> "OffsetSet":
+        """Return those from `start` on, below `end`."""
 
 
 class OffsetSet:
@@ -25,6 +36,35 @@ class OffsetSet:
         bits = self._blocks.get(offset // BLOCK)
         at = offset % BLOCK
         return bits is not None and bool(bits[at >> 3] & 1 << (at & 7))
+
+    def part(self, start: int, end: int, but: Iterable[int] = ()) -> "OffsetSet":
+        """Return a copy of the part from `start` to `end`, without the offsets in `but`.
+
+        Offsets below `start` are in the copy, those from `end` on perhaps.
+        """
+        made = OffsetSet(start)
+        for number in range(start // BLOCK, (max(start, end - 1)) // BLOCK + 1):
+            bits = bytearray(self._blocks.get(number, _NONE))
+            full = min(max(0, self.lowest - number * BLOCK), BLOCK)
+            bits[: full >> 3] = b"\xff" * (full >> 3)
+            if full & 7:
+                bits[full >> 3] |= (1 << (full & 7)) - 1
+            made._blocks[number] = bits
+        for offset in but:
+            at = offset % BLOCK
+            made._blocks[offset // BLOCK][at >> 3] &= ~(1 << (at & 7))
+        return made
+
+    def count(self, start: int, end: int) -> int:
+        """Return how many offsets from `start` on, below `end`, are in the set."""
+        found = max(0, min(end, self.lowest) - start)
+        first = max(start, self.lowest)
+        for number in range(first // BLOCK, (end - 1) // BLOCK + 1) if first < end else ():
+            bits = int.from_bytes(self._blocks.get(number, b""), "little")
+            base = number * BLOCK
+            low, high = max(first - base, 0), min(end - base, BLOCK)
+            found += (bits >> low & (1 << (high - low)) - 1).bit_count()
+        return found
 
     def add(self, offset: int) -> None:
         """Add an offset; adding it again changes nothing."""
