@@ -45,6 +45,7 @@ from .config import (
     tls_listeners,
 )
 from .control.auto_creation import AutoCreation
+from .control.clock_ahead import ClockAhead
 from .control.controller_channel import (
     ActiveController,
     ControllerChannel,
@@ -102,6 +103,7 @@ class Ground:
     settings: Settings
     defaults: TopicDefaults
     deadlines: Deadlines
+    clock: ClockAhead
     keys: ControlProof | None = None
     """The proof of this broker to controllers; None if the control plane is not sealed."""
 
@@ -116,7 +118,7 @@ class Ground:
         own = name_of_node(ROLE_BROKER, config.node_id)
         keys = open_proofs(runtime, settings.control, own).shown
         defaults = TopicDefaults(config.node_id, settings.properties)
-        return cls(runtime, settings, defaults, Deadlines(runtime), keys)
+        return cls(runtime, settings, defaults, Deadlines(runtime), ClockAhead(runtime), keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +274,7 @@ def _make_channel(
     )
     cluster_id = config.cluster_id or directories[0].cluster_id
     identity = Identity(registration, cluster_id, ground.keys)
-    return ControllerChannel(ground.runtime, config, identity, reports)
+    return ControllerChannel(ground.runtime, config, identity, reports, ground.clock)
 
 
 def _make_position(ground: Ground, store: LogStore) -> MetadataPosition:
@@ -448,16 +450,18 @@ def _make_transactions(around: Surroundings, producer_ids: ProducerIds) -> Trans
 
 
 def _make_forwarder(around: Surroundings, producer_ids: ProducerIds) -> Forwarder:
-    metadata = around.metadata
+    metadata, clock = around.metadata, around.ground.clock
     room = Room(
         runtime=around.ground.runtime,
         deadlines=around.ground.deadlines,
         image=lambda: metadata.image,
         producer_ids=producer_ids,
         write_staged=around.partitions.write_staged,
+        is_clock_ahead_by=clock.is_ahead_by,
         send=lambda source: forwarder.send(source),
     )
     forwarder = Forwarder(room, around.partitions, around.peers)
+    clock.on_noted = forwarder.on_clock_noted
     return forwarder
 
 

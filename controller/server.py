@@ -33,6 +33,7 @@ from .api.authorizing import Authorizing
 from .api.certified_door import CertifiedDoor
 from .api.session import Session
 from .api.sessions import Sessions
+from .clocks import Clocks
 from .config import ControllerConfig, listener_of, quorum_of
 from .driver import Controller, Events
 from .handovers import Handovers
@@ -106,6 +107,7 @@ class ControllerServer:
         self.upkeep = Upkeep(self.controller, config)
         interval_ms = config.delegation_token_expiry_check_interval_ms
         self.token_expiry = TokenExpiry(self.controller, interval_ms)
+        self.clocks = Clocks()
         self.handovers = Handovers(self.controller, config.leader_lease_ms)
         self.answers = Answers()
         self.sessions = Sessions(runtime.descriptor_limit())

@@ -19,6 +19,8 @@ from .records.record_python import Headers
 
 MOST_BYTES: Final = 8 << 10
 """The longest text of rules."""
+MOST_TOPICS: Final = 32
+"""The most topics that the rules of one topic may name: a record has as many copies at most."""
 _OF_TEXT: Final = ("equals", "prefix", "in")
 _OPERATIONS: Final = (*_OF_TEXT, "exists")
 
@@ -105,7 +107,10 @@ def parse_routes(text: str) -> Routes:
     if not isinstance(found, list) or not found:
         raise ValueError("must be a list of rules")
     rules = [_rule(each, f"rule {at}") for at, each in enumerate(found, 1)]
-    return Routes(tuple(rules), is_first_only)
+    routes = Routes(tuple(rules), is_first_only)
+    if len(routes.topics) > MOST_TOPICS:
+        raise ValueError(f"{len(routes.topics)} topics, more than {MOST_TOPICS}")
+    return routes
 
 
 def _rule(given: object, where: str) -> Route:

@@ -51,6 +51,13 @@ class DelayConfig:
         False,
         doc="While true, no more records are forwarded; what is due waits.",
     )
+    clock_ahead_max_ms: int = setting(
+        "minikafka.delay.clock.ahead.max.ms",
+        1_000,
+        at_least=0,
+        doc="A broker whose wall clock is further ahead of the other brokers' forwards nothing:"
+        " what is late can be mended, what is early cannot.",
+    )
     keep_ms: int = setting(
         "minikafka.delay.keep.ms",
         DAY_MS,

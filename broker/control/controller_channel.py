@@ -36,6 +36,7 @@ from ...security.control_proof import ControlProof
 from ...security.principal import Origin
 from ..config import BrokerConfig, controller_addresses
 from ..replica.lease import LeaderLease
+from .clock_ahead import ClockAhead
 from .controller_addresses import ControllerAddresses
 from .heartbeats import Heartbeats
 from .lifecycle import Fenced, Lifecycle, LifecycleEffect, MayStop, Unfenced
@@ -106,6 +107,7 @@ class ControllerChannel:
         config: BrokerConfig,
         identity: Identity,
         reports: Reports,
+        clock: ClockAhead,
     ) -> None:
         self._runtime = runtime
         self._config = config
@@ -118,13 +120,12 @@ class ControllerChannel:
         self.broker_epoch = -1
         self.lifecycle = Lifecycle(config.broker_heartbeat_interval_ms)
         self.lease = LeaderLease()
+        self._clock = clock
         self._reports = reports
         self._connection: ControlConnection | None = None
         self._addresses = ControllerAddresses(controller_addresses(config))
-        self._connected = asyncio.Event()
-        self._registered = asyncio.Event()
-        self._unfenced = asyncio.Event()
-        self._may_stop = asyncio.Event()
+        self._connected, self._registered = asyncio.Event(), asyncio.Event()
+        self._unfenced, self._may_stop = asyncio.Event(), asyncio.Event()
         self._poked = asyncio.Event()
         self._task = OwnedTask(runtime, "controller channel")
         self._heartbeats = Heartbeats(runtime, config.broker_heartbeat_interval_ms)
@@ -368,6 +369,7 @@ class ControllerChannel:
             want_fence=lifecycle.wants_fence,
             want_shutdown=lifecycle.wants_shutdown,
             offline_directory_ids=self._reports.offline_directory_ids(),
+            wall_ms=self._runtime.wall_ms(),
         )
         # A controller that takes longer is as good as gone: another connection may find it alive.
         timeout_ms = max(1000, self._config.broker_session_timeout_ms // 3)
@@ -380,6 +382,7 @@ class ControllerChannel:
             raise ApiError(ErrorCode(answer.error), answer.message)
         else:
             self.lease.on_heartbeat_answered(sent_ms, answer.lease_ms)
+            self._clock.on_heartbeat_answered(answer.clock_ahead_ms)
             self._carry_out(lifecycle.on_heartbeat_answered(answer))
 
     def _carry_out(self, effects: tuple[LifecycleEffect, ...]) -> None:

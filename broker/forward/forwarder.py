@@ -89,6 +89,11 @@ class Forwarder:
         tasks, self._tasks = self._tasks, {}
         await end_tasks(tasks.values())
 
+    def on_clock_noted(self) -> None:
+        """Have all sources look again, because the clock was ahead of the other brokers'."""
+        for source in self.sources.values():
+            source.on_data()
+
     def send(self, source: Source) -> None:
         """Send what a source has ready, soon."""
         if not self._to_look_at and not self._is_closed:

@@ -59,6 +59,7 @@ class Ground:
     image: Callable[[], MetadataImage]
     producer_ids: ProducerIds
     write_staged: Callable[[], None]
+    is_clock_ahead_by: Callable[[int], bool]
     wake: Callable[[], None]
     """Has the source's task look again."""
 
@@ -107,8 +108,10 @@ class Leading:
     def may_take(self) -> bool:
         """True if records that are due may be planned, as soon as no step waits."""
         ground = self._ground
-        is_paused = ground.partition.log.config.delay.paused
-        return not is_paused and len(ground.schedule.state.plans) < MOST_PLANS
+        config = ground.partition.log.config.delay
+        if config.paused or (config.is_on and ground.is_clock_ahead_by(config.clock_ahead_max_ms)):
+            return False
+        return len(ground.schedule.state.plans) < MOST_PLANS
 
     def close(self) -> None:
         """End the epoch. The last step may be lost, or be folded later."""

@@ -37,6 +37,9 @@ class Room:
     image: Callable[[], MetadataImage]
     producer_ids: ProducerIds
     write_staged: Callable[[], None]
+    is_clock_ahead_by: Callable[[int], bool]
+    """Returns True if this broker's wall clock is more than so many ms ahead; the Forwarder is told
+    when to ask again."""
     send: Callable[["Source"], None]
     """Called with a source that may have something to send."""
 
@@ -142,6 +145,7 @@ class Source:
                 image=room.image,
                 producer_ids=room.producer_ids,
                 write_staged=room.write_staged,
+                is_clock_ahead_by=room.is_clock_ahead_by,
                 wake=self._woken.set,
                 partition=partition,
                 name=self.name,

@@ -1,5 +1,6 @@
 """BrokerHeartbeat: fences, unfences or shuts down a broker as it asks, once that is possible."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.control.messages import BrokerHeartbeat, HeartbeatAnswer
@@ -55,9 +56,19 @@ async def answer(session: "Session", request: BrokerHeartbeat) -> HeartbeatAnswe
         return decision
 
     decided = await controller.decide(decide)
+    decided = replace(decided, clock_ahead_ms=_clock_ahead_ms(session, request))
     if request.want_shutdown or request.want_fence:
         return handovers.refused(decided)
     return handovers.granted(request, decided)
+
+
+def _clock_ahead_ms(session: "Session", request: BrokerHeartbeat) -> int | None:
+    """Note the broker's wall clock, and return how far it is ahead of the others'."""
+    server = session.server
+    if request.wall_ms >= 0:
+        server.clocks.note(request.broker_id, request.wall_ms, server.runtime.wall_ms())
+    living = [each.broker_id for each in server.controller.cluster.active_brokers()]
+    return server.clocks.ahead_ms(request.broker_id, living)
 
 
 def note_wish_to_leave(controller: "Controller", lease: "Lease") -> None:

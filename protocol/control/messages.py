@@ -156,6 +156,8 @@ class HeartbeatAnswer(Answer):
     lease_ms: int = 0
     """The ms, counted from the sending of the heartbeat, for which the broker may act as a leader.
     0 means that leases are off, -1 that no lease is granted."""
+    clock_ahead_ms: int | None = None
+    """How far the broker's wall clock is ahead of the other brokers'; None if that is not known."""
 
 
 @message(7)
@@ -169,6 +171,8 @@ class BrokerHeartbeat(Request[HeartbeatAnswer]):
     want_fence: bool
     want_shutdown: bool
     offline_directory_ids: tuple[bytes, ...] = ()
+    wall_ms: int = -1
+    """The broker's wall clock; -1 of a broker that does not tell it."""
 
 
 @packed

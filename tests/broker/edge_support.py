@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from minikafka.broker.api.table import make_apis
 from minikafka.broker.assembly import Ground, Surroundings, make_edge, make_peers, make_sessions
 from minikafka.broker.config import BrokerConfig, inter_broker_listener
+from minikafka.broker.control.clock_ahead import ClockAhead
 from minikafka.broker.control.controller_channel import ActiveController
 from minikafka.broker.deadlines import Deadlines
 from minikafka.broker.edge import Edge
@@ -377,7 +378,7 @@ class Front:
     def __init__(self, stock: Stock, settings: dict[str, str], defaults: TopicDefaults) -> None:
         config = from_mapping(BrokerConfig, settings)
         read = Settings(config, settings, warnings=[])
-        ground = Ground(stock.runtime, read, defaults, stock.deadlines)
+        ground = Ground(stock.runtime, read, defaults, stock.deadlines, ClockAhead(stock.runtime))
         where = Whereabouts(stock.metadata, config.node_id, inter_broker_listener(config))
         self.peers = make_peers(stock.runtime, config.node_id, Reach(where.peer))
         self.edge = make_edge(

@@ -9,6 +9,7 @@ import asyncio_dgram
 import pytest
 
 from minikafka.broker.control import controller_channel
+from minikafka.broker.control.clock_ahead import ClockAhead
 from minikafka.broker.control.controller_channel import ControllerChannel, Identity, Reports
 from minikafka.client.net.control import ControlStream
 from minikafka.protocol.control.frames import Frame
@@ -119,7 +120,7 @@ async def make_channel(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeCha
         reports = Reports(
             metadata_offset=lambda: -1, offline_directory_ids=tuple, on_refused=on_refused
         )
-        channel = ControllerChannel(runtime, config, Identity(ME), reports)
+        channel = ControllerChannel(runtime, config, Identity(ME), reports, ClockAhead(runtime))
         channel.start()
         made.append(channel)
         return channel

@@ -94,6 +94,7 @@ def test_what_is_not_there_equals_nothing() -> None:
         ('[{"else": true, "to": "t"}]', '"to" must be a list of topics'),
         ('[{"else": true, "to": [""]}]', '"to" must be a list of topics'),
         ('[{"else": true, "if": {}, "to": ["t"]}]', '"if" or "else", not both'),
+        (json.dumps([REST | {"to": [str(n) for n in range(33)]}]), "33 topics, more than 32"),
         (" " * (MOST_BYTES + 1), "longer than 8192 bytes"),
     ],
 )

@@ -502,3 +502,29 @@ async def test_r_22_what_waits_for_long_keeps_nothing_behind_it(stage: Stage) ->
     found = [record.value for record in await in_target(stage)]
     assert found[-3:] == [value for value, _ in long]
     assert len(found) == 403
+
+
+@staged()
+async def test_r_19_a_leader_whose_clock_is_far_ahead_forwards_nothing_until_it_is_right(
+    stage: Stage,
+) -> None:
+    await delay_topic(stage)
+    await stage.sleep(3)
+    client = await park(stage, (b"a", 4_000), (b"b", 20_000))
+    due_ms = client.runtime.wall_ms() + 4_000
+    stage.skew(1, 30_000)
+    await stage.sleep(8)
+    assert client.runtime.wall_ms() > due_ms
+    assert await stage.read("now") == []
+    # A controller that has just been elected does not know the clocks yet.
+    stage.restart("controller-1")
+    await stage.sleep(5)
+    assert await stage.read("now") == []
+    stage.skew(1, -30_000)
+    await stage.until(lambda: stage.partition(2, "now").high_watermark == 1, "a", 10)
+    stage.skew(1, -3_600_000)
+    await stage.sleep(3)
+    assert await stage.read("now") == [b"a"]
+    stage.skew(1, 3_600_000)
+    await until_idle(stage)
+    assert await stage.read("now") == [b"a", b"b"]
