@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 _HEADING_OR_BLOCK: Final = re.compile(r"(?m)^#+ ([^\n]*)$|^```sh\n([\s\S]*?)^```$")
 
@@ -65,7 +65,7 @@ class PageShell:
         # The shell's input ends with this process; then its jobs end too.
         self.run("trap 'kill -KILL 0' EXIT; set -e -o pipefail")
 
-    def __enter__(self) -> "PageShell":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
