@@ -5,6 +5,7 @@ when a record is produced, where a fault refuses it, and when a consumer fetches
 means that it says nothing.
 """
 
+import struct
 from typing import Final, NamedTuple
 
 from .errors import ApiError, ErrorCode
@@ -16,6 +17,8 @@ TTL_MS: Final = "minikafka-ttl-ms"
 EXPIRES_AT: Final = "minikafka-expires-at"
 NEVER_EXPIRES: Final = b"never"
 NEVER: Final = (1 << 63) - 1
+EXPIRED_KEY: Final = struct.pack(">hh", 0, 30_010)
+"""The key of the control record that a consumer gets in place of a run of expired batches."""
 
 
 class TtlRule(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Final
 
 from ..protocol.compression import ExpandsTooFar
 from ..protocol.errors import RemoteProtocolError
-from ..protocol.expiry import NEVER, TtlRule
+from ..protocol.expiry import EXPIRED_KEY, NEVER, TtlRule
 from ..protocol.records.batch_header import (
     BatchHeader,
     TimestampType,
@@ -22,15 +22,12 @@ from ..protocol.records.records import BatchBuilder, records
 from ..protocol.types import Buffer
 from .compaction.record_walk import Rewrite, rewritten, walk
 
-EXPIRED_TYPE: Final = 30_010
-"""The type of the control record that stands for a run of expired batches."""
 READ_BYTES: Final = 256 << 10
 """The most bytes of one read whose batches must be opened, unless one batch is larger."""
 OPENED_BYTES: Final = 2 << 20
 """A batch that expands beyond this is not opened, and its records expire never."""
 MOST_KNOWN: Final = 4_096
 """The most batches whose times are remembered."""
-_KEY: Final = struct.pack(">hh", 0, EXPIRED_TYPE)
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT: Final = 23
 
@@ -116,7 +113,7 @@ class Expiry:
 def _stand_in(first: BatchHeader, last: BatchHeader) -> bytearray:
     """Return the control batch that stands for all batches from `first` to `last`."""
     builder = BatchBuilder(is_control=True)
-    builder.append(last.max_timestamp, _KEY, b"")
+    builder.append(last.max_timestamp, EXPIRED_KEY, b"")
     batch = builder.build(base_offset=first.base_offset, leader_epoch=last.leader_epoch)
     delta = last.last_offset - first.base_offset
     _LAST_OFFSET_DELTA.pack_into(batch, _LAST_OFFSET_DELTA_AT, delta)

@@ -12,8 +12,10 @@ from typing import Final
 
 from ...protocol.delays import DUE, SOURCE, DelayRule
 from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.expiry import EXPIRED_KEY
 from ...protocol.partitioning import partition_for_key
-from ...protocol.records.batch_header import BatchHeader
+from ...protocol.records.batch_header import BatchHeader, headers
+from ...protocol.records.records import records
 from ...protocol.types import TopicPartition
 from ...runtime.errors import MinikafkaError
 from ...runtime.runtime import Runtime
@@ -178,7 +180,12 @@ class RecordTracer:
                         return record, batch
                 if await consumer.position(there) > offset:
                     break
-        what = "a control record of the log" if batch.is_control else "it was compacted away"
+        if not batch.is_control:
+            what = "it was compacted away"
+        elif _has_expired(raw[0].data, offset):
+            what = "it has expired"
+        else:
+            what = "a control record of the log"
         raise NoSuchRecord(f"{there.topic}-{there.partition}@{offset}: no record: {what}")
 
     async def _outcome(
@@ -274,6 +281,14 @@ def _check_range(there: TopicPartition, offset: int, leader: ReplicaState) -> No
         raise NoSuchRecord(
             f"{where}: written and not committed: the high watermark is {leader.high_watermark}"
         )
+
+
+def _has_expired(data: memoryview, offset: int) -> bool:
+    """True if a control batch stands here for records that have expired."""
+    for position, header in headers(data):
+        if header.base_offset <= offset < header.next_offset and header.is_control:
+            return any(record.key == EXPIRED_KEY for record in records(data, position))
+    return False
 
 
 def _batch_at(data: memoryview, offset: int) -> BatchHeader:

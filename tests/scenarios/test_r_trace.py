@@ -160,3 +160,8 @@ async def test_offsets_without_a_record_say_why(stage: Stage) -> None:
         await trace(stage, "t", 0, partition=5)
     with pytest.raises(AdminError, match="UNKNOWN_TOPIC"):
         await trace(stage, "nowhere", 0)
+    await stage.create_topic("brief", [[1, 2, 3]], configs={"minikafka.ttl.ms": "1000"})
+    await stage.send("brief", b"0")
+    await stage.sleep(2)
+    with pytest.raises(NoSuchRecord, match="it has expired"):
+        await trace(stage, "brief", 0)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.protocol.errors import ApiError, ErrorCode
-from minikafka.protocol.expiry import EXPIRES_AT, NEVER, TTL_MS, TtlRule, read_expiry
+from minikafka.protocol.expiry import EXPIRED_KEY, EXPIRES_AT, NEVER, TTL_MS, TtlRule, read_expiry
 from minikafka.protocol.records.batch_header import crc_is_valid
 from minikafka.protocol.records.record_batch import (
     BatchBuilder,
@@ -17,7 +17,7 @@ from minikafka.protocol.records.record_batch import (
     records,
     rewrite_as_log_append_time,
 )
-from minikafka.storage.expiry import EXPIRED_TYPE, MOST_KNOWN, OPENED_BYTES, Expiry
+from minikafka.storage.expiry import MOST_KNOWN, OPENED_BYTES, Expiry
 from minikafka.storage.markers import TransactionMarker, encode_marker
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -77,7 +77,7 @@ def test_r_40_runs_of_expired_batches_are_one_control_batch_each() -> None:
     (_, run), *_ = headers(left)
     assert (run.producer_id, run.is_transactional, run.leader_epoch) == (-1, False, 3)
     (record,) = records(left)
-    assert record.key == b"\0\0" + EXPIRED_TYPE.to_bytes(2, "big")
+    assert record.key == EXPIRED_KEY
     whole = Expiry(AFTER_10).without_expired(data, 60)
     assert read(whole) == [(0, 6, True)]
 
