@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import islice
 
+from ...protocol.delays import AT_ONCE
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import alter_delayed as ad
 from ...protocol.messages import describe_forwarding as df
@@ -73,7 +74,6 @@ class Changed:
 
     def __init__(self, call: Call, partitions: int, timeout_ms: int) -> None:
         self.answer = Parked(call)
-        self._now_ms = call.edge.runtime.wall_ms()
         self._response = ad.AlterDelayedResponse(topics=[])
         self._left = partitions
         self._deadline = call.edge.deadlines.after(max(timeout_ms, 0), self._finish)
@@ -112,7 +112,8 @@ class Changed:
     def _change(self, asked: ad.DelayedChange) -> Change:
         if asked.due_ms == ad.CANCEL:
             return Change(asked.offset, None)
-        return Change(asked.offset, self._now_ms if asked.due_ms < 0 else asked.due_ms)
+        # Not the time of this broker's clock: the next leader's may be far behind it.
+        return Change(asked.offset, AT_ONCE if asked.due_ms < 0 else asked.due_ms)
 
     def _one_is_there(self) -> None:
         self._left -= 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...protocol.control.image import Topic
-from ...protocol.delays import HOPS_MAX, hops_of
+from ...protocol.delays import AT_ONCE, HOPS_MAX, hops_of
 from ...protocol.errors import ErrorCode
 from ...protocol.expiry import TtlRule
 from ...protocol.records.records import Record
@@ -78,7 +78,7 @@ def draft(
         record = found.get(entry.offset)
         if record is None:
             made.dropped.append(entry.offset)
-        elif _is_expired(entry, record, wall_ms):
+        elif _is_expired(entry, record, outlook, wall_ms):
             if config.buries_expired and outlook.dead_letters is not None:
                 _bury(made, [entry.offset], EXPIRED, outlook)
             else:
@@ -142,9 +142,12 @@ def replace_in(made: Draft, gave_up: Sequence[GaveUp], outlook: Outlook, lead: L
     return ends
 
 
-def _is_expired(entry: Entry, record: Record, wall_ms: int) -> bool:
+def _is_expired(entry: Entry, record: Record, outlook: Outlook, wall_ms: int) -> bool:
     """True if a record expired before it was planned; its time to live begins when it is due."""
-    start_ms = entry.due_ms if entry.due_ms > 0 else record.timestamp
+    start_ms = entry.due_ms
+    if start_ms == AT_ONCE:
+        # One that somebody made due at once is due now; others were when they were written.
+        start_ms = wall_ms if entry.offset in outlook.moved else record.timestamp
     return _BY_HEADER.expires_of(start_ms, record.headers) <= wall_ms
 
 

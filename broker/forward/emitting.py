@@ -6,7 +6,7 @@ Pure. The batch of a plan has the same records in the same order at every attemp
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ...protocol.delays import IMMEDIATE, DelayRule, dead_letter_headers, forwarded_headers
+from ...protocol.delays import AT_ONCE, IMMEDIATE, DelayRule, dead_letter_headers, forwarded_headers
 from ...protocol.errors import ErrorCode
 from ...protocol.partitioning import partition_for_key
 from ...protocol.records.records import BatchBuilder, Record
@@ -38,15 +38,17 @@ def build(
         due_ms = moved.get(offset, -1)
         if due_ms < 0:
             due_ms = rule.due_or_at_once(record.timestamp, record.headers)
+        is_timed = due_ms != AT_ONCE
         name = f"{source.topic}/{source.partition}/{offset}"
-        headers = forwarded_headers(record.headers, name, due_ms)
+        said_ms = due_ms if is_timed else plan.planned_ms
+        headers = forwarded_headers(record.headers, name, said_ms)
         if plan.kind is Kind.DEAD_LETTER:
             why = ErrorCode(plan.code)
             place = (source.topic, source.partition, offset)
             said = _SAID.get(why) or f"{why.name}: {why.doc}"
             headers = dead_letter_headers(headers, place, said)
         timestamp = plan.planned_ms
-        if config.delay.timestamp == DUE and due_ms > 0:
+        if config.delay.timestamp == DUE and is_timed:
             timestamp = due_ms
         elif keeps_time and record.timestamp >= 0:
             timestamp = record.timestamp

@@ -10,7 +10,7 @@ class DelayedRecord(NamedTuple):
     """A record of a delay topic that waits."""
 
     due_ms: int
-    """The time at which it is due, in ms since the epoch."""
+    """The time at which it is due, in ms since the epoch; 0 for at once."""
     partition: TopicPartition
     offset: int
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...protocol.delays import AT_ONCE
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
 from ...protocol.types import TopicPartition
@@ -62,9 +63,11 @@ def time_ms(text: str | None, option: str) -> int | None:
 
 
 def shown(due_ms: int | None) -> str:
-    """Return a time as ISO text in UTC; `-` if there is none."""
+    """Return a time as ISO text in UTC; `-` if there is none, and `at once` for 0."""
     if due_ms is None:
         return "-"
+    if due_ms == AT_ONCE:
+        return "at once"
     try:
         moment = datetime.fromtimestamp(due_ms / 1000, UTC)
     except (OverflowError, ValueError, OSError):

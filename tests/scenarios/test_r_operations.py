@@ -114,6 +114,19 @@ async def test_r_17_records_get_other_times(stage: Stage) -> None:
 
 
 @staged()
+async def test_r_17_due_at_once_means_so_for_a_later_leader_by_another_clock(stage: Stage) -> None:
+    await delay_topic(stage)
+    stage.skew(1, 24 * 60 * MINUTE_MS)
+    await stage.sleep(3)
+    await park(stage, (b"a", 60 * MINUTE_MS))
+    await reschedule(stage, {0: None})
+    stage.kill(1)
+    await until_idle(stage)
+    (found,) = await in_target(stage)
+    assert int(headers_of(found)[DUE] or b"") == found.timestamp_ms
+
+
+@staged()
 async def test_r_17_a_time_that_was_changed_holds_over_failovers_and_refusals(
     stage: Stage,
 ) -> None:

@@ -171,12 +171,15 @@ async def test_r_20_what_expires_before_it_is_forwarded_is_cancelled_or_buried(
         (b"at", {EXPIRES_AT: b"5"}),
         (b"long", {**delay, TTL_MS: b"60000"}),
         (b"ever", delay),
+        (b"hurried", {DELAY_MS: b"60000", TTL_MS: b"1000"}),
     ]
     await send(stage, "later", sent)
     await stage.sleep(3)
+    there = TopicPartition("later", 0)
+    await stage.admin(lambda admin: admin.reschedule_delayed({there: {4: None}}))
     await stage.alter_configs("later", {"minikafka.delay.paused": "false"})
     await until_idle(stage)
-    assert await stage.read("now") == [b"long", b"ever"]
+    assert await stage.read("now") == [b"hurried", b"long", b"ever"]
     assert await stage.read("dead") == []
     await stage.alter_configs("later", {"minikafka.delay.deadletter.on.expiry": "true"})
     await send(stage, "later", [(b"late", {EXPIRES_AT: b"5"})])
