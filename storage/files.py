@@ -5,7 +5,7 @@
         recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint
         cleaner-offset-checkpoint
         <topic>-<partition>/
-            partition.metadata  leader-epoch-checkpoint  offsets-have-gaps
+            partition.metadata  leader-epoch-checkpoint  offsets-have-gaps  forward-schedule
             <base offset, 20 digits>.log .index .timeindex .txnindex .snapshot
 
 Any error of the file system fails the whole directory (`LogDirectoryFailed`): it is recorded and
@@ -36,6 +36,7 @@ LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 GAPS = "offsets-have-gaps"
+FORWARD_SCHEDULE = "forward-schedule"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
@@ -231,6 +232,27 @@ class Files:
         """Read up to `size` bytes, waiting for the disk; fewer only at the end of the file."""
         view = memoryview(bytearray(size))
         return view[: self.read_into(file, view, position)]
+
+    async def read_cold(self, file: File, view: memoryview, position: int) -> int:
+        """Fill `view`, while other tasks go on; fewer bytes only at the end of the file."""
+        done = 0
+        with self.guard:
+            while done < len(view):
+                count = await file.preadv_cold(view[done:], position + done)
+                if count <= 0:
+                    break
+                done += count
+        return done
+
+    def open_to_read(self, path: str) -> File:
+        """Open a file, which the caller closes; raise LogDirectoryFailed if it is not there."""
+        with self.guard:
+            return self._open_file(path)
+
+    def open_new(self, path: str) -> File:
+        """Open an empty file for writing, which the caller closes."""
+        with self.guard:
+            return self._write_new(path, b"")
 
     # Small files, read and written whole.
 

@@ -3,7 +3,7 @@
 Pure. A block costs 8 KiB while it fills; blocks below the lowest missing offset cost nothing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 BLOCK: Final = 1 << 16
@@ -65,6 +65,16 @@ class OffsetSet:
             low, high = max(first - base, 0), min(end - base, BLOCK)
             found += (bits >> low & (1 << (high - low)) - 1).bit_count()
         return found
+
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Return the blocks that are not full, each with its number, for `put_block`."""
+        return ((number, bytes(bits)) for number, bits in self._blocks.items())
+
+    def put_block(self, number: int, bits: bytes) -> None:
+        """Add the offsets of one block; raise ValueError if it has another size."""
+        if len(bits) != _BYTES:
+            raise ValueError(f"a block of {len(bits)} bytes")
+        self._blocks[number] = bytearray(bits)
 
     def add(self, offset: int) -> None:
         """Add an offset; adding it again changes nothing."""

@@ -27,6 +27,11 @@ class Entry(NamedTuple):
     offset: int
 
 
+Packed = tuple[int, str, bytes, int, str, bytes]
+"""A sorted run of entries as times and offsets: of both the least, the type code, and differences
+in the byte order of this machine."""
+
+
 class _Column:
     """Numbers as differences to the least of them: of 4 bytes if they fit, else of 8."""
 
@@ -44,17 +49,46 @@ class _Column:
         """Remove the first numbers."""
         del self._differences[:count]
 
+    def packed(self, at: int) -> tuple[int, str, bytes]:
+        """Return the numbers from `at` on, for `unpacked`."""
+        differences = self._differences
+        return self._base, differences.typecode, differences[at:].tobytes()
+
+    @classmethod
+    def unpacked(cls, base: int, code: str, data: bytes) -> "_Column":
+        """Return the column that was packed; raise ValueError if it cannot be."""
+        if code not in (_NARROW, _WIDE):
+            raise ValueError(f"a column of {code!r}")
+        column = cls((base,))
+        column._differences = array(code)
+        column._differences.frombytes(data)
+        return column
+
+    def __len__(self) -> int:
+        return len(self._differences)
+
 
 class _Run:
     """Sorted entries, of which those before `at` were taken."""
 
     __slots__ = ("_dues", "_offsets", "_size", "at")
 
-    def __init__(self, entries: list[Entry]) -> None:
-        self._dues = _Column([each.due_ms for each in entries])
-        self._offsets = _Column([each.offset for each in entries])
-        self._size = len(entries)
+    def __init__(self, dues: _Column, offsets: _Column) -> None:
+        if len(dues) != len(offsets):
+            raise ValueError(f"{len(dues)} times of {len(offsets)} offsets")
+        self._dues, self._offsets = dues, offsets
+        self._size = len(dues)
         self.at = 0
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> "_Run":
+        """Make a run of sorted entries."""
+        columns = [each.due_ms for each in entries], [each.offset for each in entries]
+        return cls(*map(_Column, columns))
+
+    def packed(self) -> Packed:
+        """Return what is left of the run, for `DueIndex.add_packed`."""
+        return *self._dues.packed(self.at), *self._offsets.packed(self.at)
 
     def __len__(self) -> int:
         return self._size - self.at
@@ -102,7 +136,7 @@ class DueIndex:
             self._size += 1
             if len(self._fresh) == RUN_ENTRIES:
                 fresh, self._fresh = self._fresh, []
-                self._add_run(fresh)
+                self._add_run(_Run.of(sorted(fresh)))
                 self._merge_small_runs()
 
     @property
@@ -132,11 +166,24 @@ class DueIndex:
         fresh = sorted(each for each in self._fresh if each > entry)
         return heapq.merge(fresh, *(run.behind(entry) for run in self._runs.values()))
 
-    def _add_run(self, entries: list[Entry]) -> None:
-        entries.sort()
+    def packed(self) -> Iterator[Packed]:
+        """Return all entries in sorted runs; the index must not change meanwhile."""
+        if self._fresh:
+            yield _Run.of(sorted(self._fresh)).packed()
+        for run in self._runs.values():
+            yield run.packed()
+
+    def add_packed(self, packed: Packed) -> None:
+        """Add a run from `packed`; raise ValueError if it cannot be one."""
+        run = _Run(_Column.unpacked(*packed[:3]), _Column.unpacked(*packed[3:]))
+        if run:
+            self._add_run(run)
+            self._size += len(run)
+
+    def _add_run(self, run: _Run) -> None:
         self._count += 1
-        self._runs[self._count] = _Run(entries)
-        heapq.heappush(self._heads, (entries[0], self._count))
+        self._runs[self._count] = run
+        heapq.heappush(self._heads, (run[run.at], self._count))
 
     def _merge_small_runs(self) -> None:
         small = {number: run for number, run in self._runs.items() if len(run) < SMALL_RUN}
@@ -146,7 +193,8 @@ class DueIndex:
             del self._runs[number]
         self._heads = [head for head in self._heads if head[1] not in small]
         heapq.heapify(self._heads)
-        self._add_run([entry for run in small.values() for entry in run])
+        merged = sorted(entry for run in small.values() for entry in run)
+        self._add_run(_Run.of(merged))
 
     def _drop_first(self) -> None:
         self._size -= 1

@@ -73,12 +73,12 @@ class SourceState:
         """The times in ms of records whose times were changed, by offset."""
         self.cancelled: dict[int, None] = {}
         """The offsets that were cancelled last, so that a repeated request is answered alike."""
-        self._undecided: dict[int, list[Entry]] = {}
+        self.undecided: dict[int, list[Entry]] = {}
         """The records of transactions that are open, by producer id."""
-        self._undecided_keyed: dict[int, list[Keyed]] = {}
-        self._newest: dict[bytes, int] = {}
+        self.undecided_keyed: dict[int, list[Keyed]] = {}
+        self.newest: dict[bytes, int] = {}
         """With replace=key, the newest record of each short key that may wait."""
-        self._prune_at = PRUNE_FROM
+        self.prune_at = PRUNE_FROM
 
     @property
     def low(self) -> int:
@@ -116,6 +116,10 @@ class SourceState:
             self.moved = {each: due for each, due in self.moved.items() if each >= offset}
         self.settled.rise_to(offset)
         if offset > self.folded:
+            # How these plans ended was written among what is deleted.
+            gone = [key for key, plan in self.plans.items() if max(plan.offsets) < offset]
+            for key in gone:
+                del self.plans[key]
             # The epoch of what was deleted is forgotten.
             self.folded, self.epoch = offset, -1
 
@@ -136,9 +140,9 @@ class SourceState:
             present = [entry.offset for entry in entries]
             keyed = self._keyed(found) if rule.replaces else []
             if header.attributes & TRANSACTIONAL_BIT:
-                self._undecided.setdefault(header.producer_id, []).extend(entries)
+                self.undecided.setdefault(header.producer_id, []).extend(entries)
                 if keyed:
-                    self._undecided_keyed.setdefault(header.producer_id, []).extend(keyed)
+                    self.undecided_keyed.setdefault(header.producer_id, []).extend(keyed)
             else:
                 changed.entries = entries
                 self._replace(keyed)
@@ -181,8 +185,8 @@ class SourceState:
                 changed.step, changed.entries = step, [*step.moved]
 
     def _decide(self, producer_id: int, *, is_commit: bool) -> list[Entry]:
-        entries = self._undecided.pop(producer_id, [])
-        keyed = self._undecided_keyed.pop(producer_id, [])
+        entries = self.undecided.pop(producer_id, [])
+        keyed = self.undecided_keyed.pop(producer_id, [])
         if is_commit:
             self._replace(keyed)
             moved = self.moved
@@ -192,7 +196,7 @@ class SourceState:
 
     def undecided_keys(self, producer_id: int) -> Iterable[bytes]:
         """Return the short keys of records in a producer's open transaction."""
-        return [each.key for each in self._undecided_keyed.get(producer_id, ())]
+        return [each.key for each in self.undecided_keyed.get(producer_id, ())]
 
     def _keyed(self, found: Iterable[Record]) -> list[Keyed]:
         return [
@@ -204,7 +208,7 @@ class SourceState:
     def _replace(self, keyed: Iterable[Keyed]) -> None:
         """Settle the records that newer ones of their keys take the place of."""
         for each in keyed:
-            before = self._newest.get(each.key, -1)
+            before = self.newest.get(each.key, -1)
             if before > each.offset:
                 self._settle((each.offset,))
                 continue
@@ -212,8 +216,8 @@ class SourceState:
                 self._settle((before,))
             if each.cancels:
                 self._settle((each.offset,))
-            self._newest[each.key] = each.offset
-        if len(self._newest) >= self._prune_at:
+            self.newest[each.key] = each.offset
+        if len(self.newest) >= self.prune_at:
             self._prune()
 
     def _prune(self) -> None:
@@ -221,14 +225,14 @@ class SourceState:
 
         So forgetting changes nothing, and replicas that forget at other times agree.
         """
-        found = self._undecided_keyed.values()
+        found = self.undecided_keyed.values()
         oldest = min((each[0].offset for each in found), default=self.folded)
         kept = {
             key: offset
-            for key, offset in self._newest.items()
+            for key, offset in self.newest.items()
             if offset > oldest or offset not in self.settled
         }
-        self._newest, self._prune_at = kept, max(PRUNE_FROM, 2 * len(kept))
+        self.newest, self.prune_at = kept, max(PRUNE_FROM, 2 * len(kept))
 
     def _apply(self, step: Step) -> None:
         for end in step.ends:

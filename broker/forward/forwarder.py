@@ -85,7 +85,7 @@ class Forwarder:
         self._is_closed = True
         sources, self.sources = self.sources, {}
         for source in sources.values():
-            await source.close()
+            await source.close(saves=True)
         tasks, self._tasks = self._tasks, {}
         await end_tasks(tasks.values())
 

@@ -88,6 +88,8 @@ class Leading:
         self._gave_up: list[GaveUp] = []
         self._changes = Changes()
         self._is_turn_of_changes = True
+        self._taken_ms = 0
+        """The wall time by which `taken` was due, even if the clock was set back since."""
         self._step_end = 0
         """The offset behind the step that is not folded yet."""
         self._most = MOST_PLANNED
@@ -218,7 +220,8 @@ class Leading:
             return False
         before = lead.mark()
         try:
-            plans = lead.plan(made.wanted, ground.runtime.wall_ms())
+            planned_ms = self._taken_ms if self.taken else ground.runtime.wall_ms()
+            plans = lead.plan(made.wanted, planned_ms)
         except NeedsId:
             self._give_back()
             self._ask_for_id()
@@ -272,7 +275,8 @@ class Leading:
         ground = self._ground
         is_over = ground.schedule.state.is_over
         while self.may_take and not self.taken:
-            taken = ground.schedule.index.take(ground.runtime.wall_ms(), self._most)
+            self._taken_ms = ground.runtime.wall_ms()
+            taken = ground.schedule.index.take(self._taken_ms, self._most)
             # A record whose time was changed to and fro has two entries.
             self.taken = [each for each in dict.fromkeys(taken) if not is_over(each)]
             if not taken:

@@ -6,25 +6,37 @@ new leader has nothing to read again.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import Final
 
 from ...protocol.delays import DelayRule
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.records.batch_header import headers
 from ...protocol.records.records import records
 from ...protocol.types import Buffer
+from ...runtime.errors import LogDirectoryFailed
+from ...storage.files import FORWARD_SCHEDULE
+from ...storage.framed_file import DamagedFrames, read_frames, write_frames
 from ...storage.offset_set import OffsetSet
 from ..partition.own_reading import behind_gap, read_own
 from ..partition.partition import Partition
-from .due_index import DueIndex
+from .due_index import DueIndex, Entry
 from .folding import SourceState
+from .snapshot import OtherSnapshot, Restoring, frames_of
 from .steps import Step
+
+SAVE_SHARE: Final = 16
+"""As many times may what waits be more than what is folded between two snapshots."""
 
 log = logging.getLogger(__name__)
 
 
 class Schedule:
     """The schedule of one source partition."""
+
+    save_after = 50_000
+    """The least number of offsets that are folded between two snapshots."""
 
     def __init__(
         self,
@@ -38,6 +50,8 @@ class Schedule:
         self._partition = partition
         self._on_step = on_step
         self._on_rewritten = on_rewritten
+        self._saved = self.state.folded
+        """The offset of the newest snapshot."""
 
     def count(self, start: int, end: int) -> int:
         """Return about how many records from `start` on, below `end`, are over."""
@@ -67,6 +81,55 @@ class Schedule:
                 await asyncio.sleep(0)
         return True
 
+    # Snapshots.
+
+    @property
+    def is_save_due(self) -> bool:
+        """True if a start of the broker would have to fold much."""
+        folded = self.state.folded - self._saved
+        return folded >= max(self.save_after, len(self.index) // SAVE_SHARE)
+
+    async def load(self) -> None:
+        """Begin with the newest snapshot, if there is a good one of this log."""
+        rule = self._partition.log.config.forwarding_rule
+        if rule is None:
+            return
+        files, restoring = self._partition.log.files, Restoring(rule)
+        try:
+            async with aclosing(read_frames(files, self._path)) as frames:
+                async for frame in frames:
+                    restoring.add(frame)
+        except (DamagedFrames, OtherSnapshot) as error:
+            log.warning("%r: forward: all is read: %s", self._partition, error)
+        except LogDirectoryFailed as error:
+            self._partition.on_storage_error(error)
+        else:
+            if restoring.is_whole:
+                self.state, self.index = restoring.state, restoring.index
+                self._saved = self.state.folded
+
+    async def save(self, taken: Sequence[Entry]) -> None:
+        """Write a snapshot, unless the newest is of now; `taken` waits and is not in the index.
+
+        Nothing must be folded or taken meanwhile.
+        """
+        partition, state = self._partition, self.state
+        rule = partition.log.config.forwarding_rule
+        if rule is None or state.folded == self._saved or partition.offline_because:
+            return
+        frames = frames_of(state, self.index, taken, rule)
+        try:
+            await write_frames(partition.log.files, self._path, frames)
+        except LogDirectoryFailed as error:
+            partition.on_storage_error(error)
+        self._saved = state.folded
+
+    @property
+    def _path(self) -> str:
+        return f"{self._partition.log.directory}/{FORWARD_SCHEDULE}"
+
+    # Folding.
+
     def _fold_batches(self, data: Buffer, rule: DelayRule) -> None:
         state = self.state
         for position, header in headers(data):
@@ -95,6 +158,7 @@ class Schedule:
         folded = self.state.folded
         log.warning("%r: forward: the log was cut below offset %d", self._partition, folded)
         self.state, self.index = SourceState(self._partition.log_start_offset), DueIndex()
+        self._saved = self.state.folded
         self._on_rewritten()
 
     def _on_unread(self, offset: int, error: RemoteProtocolError) -> None:

@@ -61,6 +61,7 @@ class Source:
         self._pace = Pace()
         self._woken = asyncio.Event()
         self._alarm: Deadline | None = None
+        self._is_loaded = False
         segments = partition.log.segments
         segments.keep_from = lambda: self.schedule.state.low
         segments.finished = self.schedule
@@ -82,8 +83,11 @@ class Source:
     def note(self, partition: Partition) -> None:
         """Ignore the call, which matters only to fetches."""
 
-    async def close(self) -> None:
-        """End the task; what was sent and not answered is sent again by the next leader."""
+    async def close(self, *, saves: bool = False) -> None:
+        """End the task; what was sent and not answered is sent again by the next leader.
+
+        If `saves`, the broker need not read everything again when it is started.
+        """
         self.partition.data_waiters.remove(self)
         segments = self.partition.log.segments
         segments.keep_from = segments.finished = None
@@ -93,6 +97,8 @@ class Source:
             self._alarm.cancel()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+        if saves and self._is_loaded:
+            await self.schedule.save(())
 
     def change(self, changes: Sequence[Change], done: Done) -> None:
         """Cancel records that wait, or change their times.
@@ -116,10 +122,14 @@ class Source:
     # The task.
 
     async def _run(self) -> None:
+        await self.schedule.load()
+        self._is_loaded = True
         while True:
             self._woken.clear()
             if not await self.schedule.fold():
                 self._pace.rest(self._room.runtime.monotonic_ms())
+            if self.schedule.is_save_due:
+                await self.schedule.save(() if self.leading is None else self.leading.taken)
             partition = self.partition
             partition.staging.is_full = self.pending >= partition.log.config.delay.pending_max
             self._follow_role()

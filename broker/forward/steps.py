@@ -107,7 +107,7 @@ def encode(step: Step, timestamp_ms: int) -> bytearray:
     value = msgpack.packb(
         [
             VERSION,
-            [_plan_fields(plan) for plan in step.plans],
+            [plan_fields(plan) for plan in step.plans],
             [[end.plan_id, end.base_offset] for end in step.ends],
             _to_deltas(step.dropped),
             _to_deltas(step.cancelled),
@@ -130,7 +130,7 @@ def decode(key: bytes | None, value: bytes | None) -> Step | None:
         fields = msgpack.unpackb(value or b"")
         _, plans, ends, dropped, cancelled, moved = [*fields, *_LATER][:6]
         return Step(
-            tuple(_plan(each) for each in plans),
+            tuple(plan_of(each) for each in plans),
             tuple(End(_integer(each[0]), _integer(each[1])) for each in ends),
             tuple(_from_deltas(dropped)),
             tuple(_from_deltas(cancelled)),
@@ -140,7 +140,8 @@ def decode(key: bytes | None, value: bytes | None) -> Step | None:
         raise RemoteProtocolError(f"a step that cannot be read: {error!r}") from error
 
 
-def _plan_fields(plan: Plan) -> list[object]:
+def plan_fields(plan: Plan) -> list[object]:
+    """Return a plan as the fields of `plan_of`."""
     return [
         plan.plan_id,
         plan.target.topic_id,
@@ -155,7 +156,8 @@ def _plan_fields(plan: Plan) -> list[object]:
     ]
 
 
-def _plan(fields: Sequence[Any]) -> Plan:
+def plan_of(fields: Sequence[Any]) -> Plan:
+    """Read a plan; raise TypeError, ValueError or IndexError if it cannot be read."""
     plan_id, topic_id, partition, *numbers, offsets, moved = [*fields, ()][:10]
     if not isinstance(topic_id, bytes):
         raise TypeError(topic_id)

@@ -290,7 +290,7 @@ def test_r_18_of_each_key_the_newest_committed_record_waits(
     newest: dict[bytes, int] = {}
     values = [value for _, value, _ in sent]
     for offset, (key, value, producer_id) in enumerate(sent):
-        state._prune_at = prune_at
+        state.prune_at = prune_at
         fold_keyed(state, offset, key, value, producer_id)
         if producer_id < 0:
             newest[key] = offset

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from minikafka.aio import Admin, Consumer, Delivery, NewTopic, Producer, TopicPartition
+from minikafka.broker.forward.schedule import Schedule
 from minikafka.client.admin.delayed_types import DelayedRecord
 from minikafka.client.errors import AdminError
 from minikafka.protocol.delays import DELAY_MS, DUE, SOURCE
@@ -46,6 +47,7 @@ EXPIRES = {"minikafka.ttl.enable": "true", "minikafka.ttl.strict": "true"}
 KEEPS, REWRITES = {"minikafka.delay.keep.ms": "3600000"}, {"minikafka.delay.keep.ms": "1000"}
 """Forwarded records stay, or go: whole segments of them, or out of segments in which some wait."""
 LONGEST_MS = 6_000
+Schedule.save_after = 100  # So that a run has snapshots while brokers run.
 
 
 def topic_shape(name: str, *, group: bool) -> TopicShape:
