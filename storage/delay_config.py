@@ -95,11 +95,11 @@ class DelayConfig:
     )
     pending_max: int = setting(
         "minikafka.delay.pending.max",
-        1_000_000,
+        10_000_000,
         at_least=1,
-        at_most=10_000_000,
+        at_most=100_000_000,
         doc="Records of one partition that may wait; beyond it producers get POLICY_VIOLATION. Each"
-        " takes about 20 bytes of memory on every replica.",
+        " takes about 10 bytes of memory on every replica.",
     )
     dead_letters: str = setting(
         "minikafka.deadletter.topic",

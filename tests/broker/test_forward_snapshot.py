@@ -107,9 +107,10 @@ def test_r_31_many_that_wait_are_restored() -> None:
     one.index.add(Entry(each * 7919 % 100_003, each) for each in range(3 * RUN_ENTRIES + 5))
     one.state.skip_to(3)
     one.state.settled.add_all(range(5, 3 * BLOCK, 2))
-    one.index.take(50, 20)
-    again = restored(one, [])
-    assert len(again.index) == len(one.index)
+    taken = one.index.take(50, 20)
+    again = restored(one, taken)
+    assert len(again.index) == len(one.index) + len(taken)
+    assert again.index.take(50, 20) == taken
     assert again.index.take(1 << 60, 1 << 20) == one.index.take(1 << 60, 1 << 20)
     assert (
         again.state.settled.part(0, 4 * BLOCK).count(0, 4 * BLOCK) == 3 + (3 * BLOCK - 5) // 2 + 1
