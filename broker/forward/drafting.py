@@ -4,7 +4,7 @@ Pure. The target topic is looked up when a record is due, so that a change of th
 topic that was deleted and made again, count for everything that is not planned yet.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -43,6 +43,12 @@ class Outlook:
     """The offset below which records are deleted."""
     moved: Mapping[int, int] = field(default_factory=dict)
     """The times of records whose times were changed, by offset."""
+    deleted: Container[int] = ()
+    """Offsets of other records that are not in the log any more."""
+
+    def is_deleted(self, offset: int) -> bool:
+        """True if the record at an offset is not in the log any more."""
+        return offset < self.log_start or offset in self.deleted
 
     @property
     def dead_letters(self) -> Topic | None:
@@ -134,7 +140,7 @@ def replace_in(made: Draft, gave_up: Sequence[GaveUp], outlook: Outlook, lead: L
     for each in gave_up:
         instead = replace(each, has_dead_letters=outlook.dead_letters is not None)
         ends.extend(instead.ends)
-        kept, deleted = without_deleted(instead.wanted, outlook.log_start)
+        kept, deleted = without_deleted(instead.wanted, outlook.is_deleted)
         made.wanted[:0] = kept
         made.dropped.extend(deleted)
         _bury(made, instead.dead, each.code, outlook)

@@ -14,7 +14,7 @@ record is.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -123,6 +123,11 @@ class SourceState:
             # The epoch of what was deleted is forgotten.
             self.folded, self.epoch = offset, -1
 
+    def pass_gap(self, end: int) -> None:
+        """Fold a gap up to `end`: what was there is over, and was taken out of the log."""
+        self.settled.add_all(range(self.folded, end))
+        self.folded = max(end, self.folded)
+
     def fold(
         self, header: BatchHeader, found: list[Record], rule: DelayRule, on_unread: OnUnread
     ) -> Folded:
@@ -182,7 +187,7 @@ class SourceState:
                 continue
             if step is not None:
                 self._apply(step)
-                changed.step, changed.entries = step, [*step.moved]
+                changed.step, changed.entries = step, self._committed(step.moved)
 
     def _decide(self, producer_id: int, *, is_commit: bool) -> list[Entry]:
         entries = self.undecided.pop(producer_id, [])
@@ -191,8 +196,15 @@ class SourceState:
             self._replace(keyed)
             moved = self.moved
             return [Entry(moved.get(offset, due_ms), offset) for due_ms, offset in entries]
-        self.settled.add_all(entry.offset for entry in entries)
+        self._settle([entry.offset for entry in entries])
         return []
+
+    def _committed(self, moved: Sequence[Entry]) -> list[Entry]:
+        """Return the entries that are in no open transaction."""
+        if not moved or not self.undecided:
+            return [*moved]
+        undecided = {entry.offset for entries in self.undecided.values() for entry in entries}
+        return [entry for entry in moved if entry.offset not in undecided]
 
     def undecided_keys(self, producer_id: int) -> Iterable[bytes]:
         """Return the short keys of records in a producer's open transaction."""

@@ -46,6 +46,15 @@ class Sending(NamedTuple):
     """The source's leader epoch when it was sent; what is answered in another one is ignored."""
     queue: TargetQueue
 
+    @property
+    def is_over(self) -> bool:
+        """True if the source does not lead in that epoch any more, perhaps because it is deleted.
+
+        Then other records may be at the offsets of its plans.
+        """
+        leading = self.source.leading
+        return leading is None or leading is not self.leading or leading.is_over
+
 
 class Forwarder:
     """The sources of one broker."""
@@ -135,7 +144,12 @@ class Forwarder:
                 size, count = 0, 0
                 batches: list[ForwardedBatch] = []
                 while count < len(waiting) and count < MOST_BATCHES and size < MOST_BYTES:
+                    if waiting[count].is_over:
+                        waiting.pop(count)
+                        continue
                     batch = await _batch_of(waiting[count])
+                    if waiting[count].is_over:
+                        continue
                     if batch is None:
                         self._rest(waiting.pop(count))
                         continue
@@ -166,7 +180,7 @@ class Forwarder:
             return
         now_ms = self._room.runtime.monotonic_ms()
         for each, result in zip(sending, answer.batches, strict=True):
-            if each.source.leading is each.leading:
+            if not each.is_over:
                 code = ErrorCode(result.error_code)
                 each.source.on_outcome(each.queue.on_answer(code, result.base_offset, now_ms))
 

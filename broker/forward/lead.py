@@ -6,7 +6,7 @@ sent. The leader plans only when it has folded everything that was in its log wh
 so that no step of an earlier leader can follow.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -152,13 +152,15 @@ def replace(gave_up: GaveUp, *, has_dead_letters: bool) -> Replacement:
     return Replacement(ends, tuple(again), dead)
 
 
-def without_deleted(wanted: Iterable[Wanted], log_start: int) -> tuple[list[Wanted], list[int]]:
-    """Return what is wanted without the records below the log start, and those records' offsets."""
+def without_deleted(
+    wanted: Iterable[Wanted], is_deleted: Callable[[int], bool]
+) -> tuple[list[Wanted], list[int]]:
+    """Return what is wanted without the records that are deleted, and those records' offsets."""
     kept: list[Wanted] = []
     deleted: list[int] = []
     for each in wanted:
-        offsets = tuple(offset for offset in each.offsets if offset >= log_start)
-        deleted.extend(offset for offset in each.offsets if offset < log_start)
+        offsets = tuple(offset for offset in each.offsets if not is_deleted(offset))
+        deleted.extend(offset for offset in each.offsets if is_deleted(offset))
         if offsets:
             kept.append(each._replace(offsets=offsets))
     return kept, deleted

@@ -83,6 +83,8 @@ class Leading:
         """The records of the step that is not folded yet, or of the one that is being made."""
         self.is_sending = False
         """True once the plans of earlier leaders are queued."""
+        self.lacks_id = False
+        """True while a producer id is asked for; nothing is planned then."""
         self._ground = ground
         self._lead = Lead(partition.leader_epoch, partition.log_end_offset)
         self._gave_up: list[GaveUp] = []
@@ -110,6 +112,8 @@ class Leading:
     def may_take(self) -> bool:
         """True if records that are due may be planned, as soon as no step waits."""
         ground = self._ground
+        if self.lacks_id:
+            return False
         config = ground.partition.log.config.delay
         if config.paused or (config.is_on and ground.is_clock_ahead_by(config.clock_ahead_max_ms)):
             return False
@@ -204,6 +208,8 @@ class Leading:
     async def _plan(self) -> bool:
         """Write a step about what is due and what targets have answered; return True if written."""
         ground, lead = self._ground, self._lead
+        if self.lacks_id:
+            return False
         found = await self._read_due()
         if self.is_over or found is None:
             self._give_back()
@@ -233,6 +239,7 @@ class Leading:
             self._rest()
             return False
         self.ends, self._gave_up = [], []
+        ground.parked.deleted.clear()
         ground.parked.keep(found.values())
         ground.counts.cancelled += len(made.expired)
         if made.dropped:
@@ -300,7 +307,8 @@ class Leading:
         ground = self._ground
         config, start = ground.partition.log.config, ground.partition.log_start_offset
         moved = ground.schedule.state.moved
-        return Outlook(ground.name, config, ground.image().topic, start, moved)
+        deleted = ground.parked.deleted
+        return Outlook(ground.name, config, ground.image().topic, start, moved, deleted)
 
     def _queue(self, plans: Iterable[Plan]) -> None:
         for plan in plans:
@@ -322,12 +330,14 @@ class Leading:
         """Get one more producer id; then the same step is tried again."""
 
         def taken(error: ErrorCode, producer_id: int) -> None:
+            self.lacks_id = False
             if error:
                 self._rest()
             else:
                 self._lead.ids.append(producer_id)
             self._ground.wake()
 
+        self.lacks_id = True
         self._ground.producer_ids.wait(taken)
 
 

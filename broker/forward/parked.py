@@ -21,7 +21,7 @@ TURN: Final = 16
 
 
 class RecordsDeleted(Exception):
-    """Raised if DeleteRecords has removed records of a plan."""
+    """Raised if records of a plan are not in the log any more."""
 
 
 class TooMuch(Exception):
@@ -36,6 +36,8 @@ class ParkedRecords:
         self._name = name
         self._kept: dict[int, Record] = {}
         self._kept_bytes = 0
+        self.deleted: dict[int, None] = {}
+        """The offsets of planned records that were found missing, until their owner clears it."""
 
     def keep(self, found: Iterable[Record]) -> None:
         """Keep records that are about to be sent, so that they need not be read again."""
@@ -92,7 +94,10 @@ class ParkedRecords:
             if read is None:
                 return None
             found.update(read)
-        if len(found) < len(plan.offsets) or min(found) < self._partition.log_start_offset:
+        start = self._partition.log_start_offset
+        deleted = [offset for offset in plan.offsets if offset not in found or offset < start]
+        if deleted:
+            self.deleted.update(dict.fromkeys(deleted))
             raise RecordsDeleted
         return build(plan, found, self._name, self._partition.log.config)
 

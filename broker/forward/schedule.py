@@ -75,7 +75,7 @@ class Schedule:
             if data is None or rule is None:
                 return False
             if not len(data):
-                state.skip_to(behind_gap(partition, state.folded, end))
+                state.pass_gap(min(behind_gap(partition, state.folded, end), end))
             elif not self._is_rewritten:
                 self._fold_batches(data, rule)
                 await asyncio.sleep(0)

@@ -189,7 +189,7 @@ class Source:
         ready_ms = None if leading is None else leading.targets.next_ready_ms()
         times = [] if ready_ms is None else [ready_ms]
         due_in_ms, has_ends = None, False
-        if leading is not None and may_plan and leading.is_step_folded:
+        if leading is not None and may_plan and leading.is_step_folded and not leading.lacks_id:
             due_ms, has_ends = self.schedule.index.next_due_ms, bool(leading.ends)
             if due_ms is not None and leading.may_take:
                 due_in_ms = due_ms - runtime.wall_ms()

@@ -16,7 +16,12 @@ READ_BYTES: Final = 64 << 10
 async def read_own(
     partition: "Partition", offset: int, end: int, max_bytes: int = READ_BYTES
 ) -> Buffer | None:
-    """Read whole batches from `offset` on; return no bytes in a gap, None if reading failed."""
+    """Read whole batches from `offset` on; return no bytes in a gap, None if reading failed.
+
+    A partition that is offline cannot be read: its files may be deleted.
+    """
+    if partition.offline_because:
+        return None
     reader = partition.log.reader
     try:
         try:

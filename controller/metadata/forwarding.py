@@ -5,7 +5,7 @@ from collections.abc import Container, Mapping
 from ...protocol.control.image import ConfigResource
 from ...protocol.control.records import TOPIC
 from ...protocol.errors import ApiError, ErrorCode
-from ...protocol.forwarding_keys import DEAD_LETTERS, TARGET, named_topics
+from ...protocol.forwarding_keys import TARGET, named_topics
 from ...protocol.types import INTERNAL_TOPICS
 
 EXPIRY = "minikafka.ttl."
@@ -63,8 +63,8 @@ def _way(
         way = ways.pop()
         if way[-1] == goal:
             return way
-        for key, name in named_topics(configs.get((TOPIC, way[-1]), {})):
-            if key != DEAD_LETTERS and name not in seen:
+        for _, name in named_topics(configs.get((TOPIC, way[-1]), {})):
+            if name not in seen:
                 seen[name] = None
                 ways.append([*way, name])
     return None

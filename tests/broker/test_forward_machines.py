@@ -248,6 +248,21 @@ def test_what_is_deleted_and_what_is_no_record_is_over() -> None:
     ]
 
 
+def test_a_gap_settles_nothing_below_it() -> None:
+    state = SourceState()
+    fold(state, batch_at(0, delay(1), delay(2)), 0)
+    state.pass_gap(9)
+    assert (state.folded, state.low, state.settled.count(0, 9)) == (9, 0, 7)
+
+
+def test_a_plan_whose_records_are_gone_is_not_made_again() -> None:
+    seen = dataclasses.replace(outlook(), log_start=4, deleted={7: None})
+    made = draft([], {}, seen, 0)
+    gave_up = GaveUp((plan(1, 3, 5), plan(2, 7)), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    replace_in(made, [gave_up], seen, Lead(1, 0))
+    assert ([each.offsets for each in made.wanted], made.dropped) == ([(5,)], [3, 7])
+
+
 def test_an_unreadable_step_is_passed_over() -> None:
     state, told = SourceState(), list[int]()
     builder = BatchBuilder(is_control=True)

@@ -25,9 +25,13 @@ async def delay_topic(
 
 
 async def park(
-    stage: Stage, *values: tuple[bytes, int], header: str = DELAY_MS, client: Client | None = None
+    stage: Stage,
+    *values: tuple[bytes, int],
+    header: str = DELAY_MS,
+    client: Client | None = None,
+    topic: str = "later",
 ) -> Client:
-    """Produce values to "later" that are due after so many ms each."""
+    """Produce values to a delay topic that are due after so many ms each."""
     client = client or await stage.client()
     runtime = client.runtime
 
@@ -38,9 +42,7 @@ async def park(
         ) as producer:
             now = runtime.wall_ms() if header == DELIVER_AT else 0
             sent = [
-                producer.send(
-                    "later", value, key=value, headers=[(header, b"%d" % (now + delay_ms))]
-                )
+                producer.send(topic, value, key=value, headers=[(header, b"%d" % (now + delay_ms))])
                 for value, delay_ms in values
             ]
             for each in sent:

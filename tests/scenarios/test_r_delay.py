@@ -14,6 +14,7 @@ from minikafka.protocol.delays import DELAY_MS, DELIVER_AT, DUE, HOPS, SOURCE
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.partitioning import partition_for_key
 from minikafka.protocol.records.batch_header import CONTROL_BIT
+from minikafka.protocol.types import TopicPartition
 from minikafka.storage.producer_state import FORWARD_EPOCH
 
 from ..simulation.stage import Stage, staged
@@ -279,6 +280,35 @@ async def test_r_15_only_committed_records_are_forwarded(stage: Stage) -> None:
 
 
 @staged()
+async def test_r_15_a_record_of_an_open_transaction_waits_though_it_is_made_due(
+    stage: Stage,
+) -> None:
+    await delay_topic(stage)
+    client = await stage.client()
+
+    async def transact() -> None:
+        bootstrap = stage.cluster.bootstrap
+        async with Producer(
+            bootstrap_servers=bootstrap, runtime=client.runtime, transactional_id="t"
+        ) as producer:
+            for value in (b"aborted", b"committed"):
+                await producer.begin_transaction()
+                sent = await producer.send("later", value, headers=[(DELAY_MS, b"3600000")])
+                there = {TopicPartition("later", 0): {sent.offset: None}}
+                await stage.admin(lambda admin, at=there: admin.reschedule_delayed(at))  # type: ignore[misc]
+                await stage.sleep(1)
+                assert await stage.read("now") == []
+                if value == b"committed":
+                    await producer.commit_transaction()
+                else:
+                    await producer.abort_transaction()
+
+    await client.ask(transact)
+    await until_idle(stage)
+    assert await stage.read("now") == [b"committed"]
+
+
+@staged()
 async def test_r_19_a_leader_whose_clock_is_set_back_is_late_and_never_early(stage: Stage) -> None:
     await delay_topic(stage)
     stage.skew(1, -3_600_000)
@@ -355,6 +385,34 @@ async def test_r_26_a_source_that_is_deleted_leaves_nothing_behind(stage: Stage)
     assert (await stage.read("now"))[-1] == b"new"
 
 
+@staged()
+async def test_r_26_a_source_that_is_deleted_while_its_plan_waits_for_another_fails_no_disk(
+    stage: Stage,
+) -> None:
+    """Both plans go over one lane, in which the first one is not answered."""
+    await delay_topic(stage)
+    configs = {**MIN_ISR, "minikafka.delay.target": "now"}
+    await stage.create_topic("also", [[1, 2, 3]], configs=configs)
+    # Each source has its producer id.
+    await park(stage, (b"a", 10))
+    await park(stage, (b"b", 10), topic="also")
+    now = stage.partition(2, "now")
+    await stage.until(lambda: now.high_watermark == 2, "both have arrived")
+    await park(stage, (b"c", 1_000))
+    await park(stage, (b"d", 1_500), topic="also")
+    await stage.sleep(0.5)
+    stage.block("broker-2", "broker-1")
+    await stage.sleep(2)
+    forwarder = stage.broker(1).parts.forwarder
+    waiting = [each.source.name.topic for some in forwarder._waiting.values() for each in some]
+    assert waiting == ["also"]
+    await stage.delete_topic("also")
+    stage.heal()
+    await until_idle(stage)
+    assert (await stage.read("now"))[:3] == [b"a", b"b", b"c"]
+    assert not any("log directory" in line for line in stage.logs())
+
+
 async def delay_topic_again(stage: Stage) -> None:
     configs = {**MIN_ISR, "minikafka.delay.target": "now"}
     await stage.create_topic("later", [[1, 2, 3]], configs=configs)
@@ -391,6 +449,9 @@ async def test_r_35_settings_that_lead_nowhere_or_back_are_refused(stage: Stage)
         "later": [{"minikafka.delay.target": each} for each in ("later", "none", INTERNAL)],
         "now": [{"minikafka.delay.target": "later"}, {"minikafka.deadletter.topic": "later"}],
     }
+    await stage.create_topic("dead")
+    await stage.alter_configs("later", {"minikafka.deadletter.topic": "dead"})
+    wrong["dead"] = [{"minikafka.deadletter.topic": "later"}]
     for topic, changes in wrong.items():
         for change in changes:
             with pytest.raises(AdminError, match="INVALID_CONFIG"):
