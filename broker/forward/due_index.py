@@ -161,6 +161,25 @@ class DueIndex:
         while (first := self._first()) is not None and is_over(first):
             self._drop_first()
 
+    def purge(self, is_over: Callable[[Entry], bool]) -> Iterator[None]:
+        """Remove all entries that are over, one run at each step; what is over must stay so."""
+        fresh = [each for each in self._fresh if not is_over(each)]
+        self._size -= len(self._fresh) - len(fresh)
+        heapq.heapify(fresh)
+        self._fresh = fresh
+        for number in [*self._runs]:
+            yield
+            run = self._runs.pop(number, None)
+            if run is not None:
+                self._heads = [head for head in self._heads if head[1] != number]
+                heapq.heapify(self._heads)
+                self._size -= len(run)
+                kept = [each for each in run if not is_over(each)]
+                if kept:
+                    self._size += len(kept)
+                    self._add_run(_Run.of(kept))
+        self._merge_small_runs()
+
     def behind(self, entry: Entry) -> Iterator[Entry]:
         """Return the entries that follow this one in order; the index must not change meanwhile."""
         fresh = sorted(each for each in self._fresh if each > entry)

@@ -86,6 +86,16 @@ class SourceState:
         planned = min((min(plan.offsets) for plan in self.plans.values()), default=self.folded)
         return min(self.settled.lowest, planned, self.folded)
 
+    @property
+    def undecided_count(self) -> int:
+        """The records of open transactions."""
+        return sum(map(len, self.undecided.values()))
+
+    @property
+    def waiting(self) -> int:
+        """The records that are not settled, those of open transactions left out."""
+        return max(self.settled.missing(self.folded) - self.undecided_count, 0)
+
     def finished(self, start: int, end: int) -> OffsetSet:
         """Return the offsets that nobody needs any more: they are settled, and in no open plan."""
         planned = [
@@ -125,7 +135,7 @@ class SourceState:
 
     def pass_gap(self, end: int) -> None:
         """Fold a gap up to `end`: what was there is over, and was taken out of the log."""
-        self.settled.add_all(range(self.folded, end))
+        self.settled.add_range(self.folded, end)
         self.folded = max(end, self.folded)
 
     def fold(
@@ -162,10 +172,7 @@ class SourceState:
             return
         if header.base_offset > self.folded:
             # What is over was taken out of the log, perhaps for millions of offsets.
-            if self.settled.lowest == self.folded:
-                self.settled.rise_to(header.base_offset)
-            else:
-                self.settled.add_all(range(self.folded, header.base_offset))
+            self.settled.add_range(self.folded, header.base_offset)
         others = dict.fromkeys(range(max(self.folded, header.base_offset), header.next_offset))
         for offset in present:
             others.pop(offset, None)

@@ -26,6 +26,9 @@ from .folding import SourceState
 from .snapshot import OtherSnapshot, Restoring, frames_of
 from .steps import Step
 
+STALE_SHARE: Final = 2
+STALE_LEAST: Final = 10_000
+"""The index is purged when it has more entries than so many times what waits, and this many."""
 SAVE_SHARE: Final = 16
 """As many times may what waits be more than what is folded between two snapshots."""
 
@@ -78,6 +81,9 @@ class Schedule:
                 state.pass_gap(min(behind_gap(partition, state.folded, end), end))
             elif not self._is_rewritten:
                 self._fold_batches(data, rule)
+                await asyncio.sleep(0)
+        if len(self.index) > STALE_SHARE * self.state.waiting + STALE_LEAST:
+            for _ in self.index.purge(self.state.is_over):
                 await asyncio.sleep(0)
         return True
 

@@ -71,8 +71,7 @@ class Source:
     @property
     def pending(self) -> int:
         """The records that are not planned, or not yet by a step that is committed."""
-        taken = [] if self.leading is None else self.leading.taken
-        return len(self.schedule.index) + len(taken)
+        return self.schedule.state.waiting
 
     # What wakes it.
 
@@ -131,7 +130,8 @@ class Source:
             if self.schedule.is_save_due:
                 await self.schedule.save(() if self.leading is None else self.leading.taken)
             partition = self.partition
-            partition.staging.is_full = self.pending >= partition.log.config.delay.pending_max
+            held = self.pending + self.schedule.state.undecided_count
+            partition.staging.is_full = held >= partition.log.config.delay.pending_max
             self._follow_role()
             leading, may_plan = self.leading, False
             if leading is not None and leading.knows_all():

@@ -40,6 +40,9 @@ def append_forwarded(partition: "Partition", records: memoryview, wall_ms: int) 
         known = check_forwarded(partition.log.producers, header)
         if known is not None:
             return partition.staging.answer_known(known, partition.rules)
+        if partition.staging.is_full:
+            # The Forwarder tries again until there is room.
+            raise ApiError(ErrorCode.POLICY_VIOLATION)
         header = intake.check(records, partition.rules, wall_ms, partition.host.openings)
     except ApiError as refusal:
         return Appended.refusing(refusal)

@@ -106,18 +106,50 @@ def test_other_control_records_are_no_steps() -> None:
 # Offsets and the index.
 
 
-@given(st.lists(st.integers(0, 3 * BLOCK) | st.integers(0, 40)), st.integers(0, 20))
-def test_a_set_of_offsets_is_a_set(added: list[int], start: int) -> None:
+places = st.integers(0, 3 * BLOCK) | st.integers(0, 40) | st.integers(BLOCK - 20, BLOCK + 20)
+
+
+@given(
+    st.lists(
+        st.tuples(st.just("add"), places, places)
+        | st.tuples(st.just("range"), places, st.integers(0, 90) | st.just(BLOCK + 5))
+        | st.tuples(st.just("rise"), places, places)
+        | st.tuples(st.just("copy"), places, places)
+    ),
+    st.integers(0, 20),
+)
+def test_a_set_of_offsets_is_a_set(done: list[tuple[str, int, int]], start: int) -> None:
+    end = 5 * BLOCK
     model = dict.fromkeys(range(start))
     found = OffsetSet(start)
-    for offset in added:
-        found.add(offset)
-        model[offset] = None
-        lowest = next(each for each in range(start, 4 * BLOCK) if each not in model)
-        assert found.lowest == lowest
-    assert all(offset in found for offset in added)
-    for offset in range(60):
-        assert (offset in found) == (offset in model)
+    for what, at, more in done:
+        if what == "add":
+            found.add(at)
+            model[at] = None
+        elif what == "range":
+            found.add_range(at, at + more)
+            model.update(dict.fromkeys(range(at, at + more)))
+        elif what == "rise":
+            found.rise_to(at)
+            model.update(dict.fromkeys(range(at)))
+        else:
+            other = OffsetSet(found.lowest)
+            for block in found.blocks():
+                other.put_block(*block)
+            found = other
+        lowest = next(each for each in range(start, end) if each not in model)
+        assert (found.lowest, found.missing(end)) == (lowest, end - len(model))
+    some = [*range(60), *range(BLOCK - 30, BLOCK + 30), *(each[1] for each in done)]
+    assert [each in found for each in some] == [each in model for each in some]
+    assert found.count(30, BLOCK + 9) == sum(30 <= each < BLOCK + 9 for each in model)
+
+
+def test_full_blocks_share_their_bits() -> None:
+    found = OffsetSet()
+    found.add_range(1, 3 * BLOCK)
+    found.add_all(range(3 * BLOCK, 4 * BLOCK))
+    assert len({id(bits) for bits in found._blocks.values()}) == 2
+    assert [len(bits) for _, bits in found.blocks()] == [BLOCK // 8, 0, 0, 0]
 
 
 def test_a_full_block_costs_nothing() -> None:
@@ -154,6 +186,16 @@ def test_the_index_gives_runs_and_new_entries_together() -> None:
     taken = [*index.take(count // 2, count), *index.take(count, count)]
     assert [each.due_ms for each in taken] == list(range(1, count))
     assert len(index) == 0
+
+
+def test_the_index_is_purged_of_what_is_over() -> None:
+    index = DueIndex()
+    index.add(Entry(each * 7919 % 50_021, each) for each in range(3 * RUN_ENTRIES + 9))
+    assert sum(1 for _ in index.purge(lambda entry: entry.offset % 5 > 0)) == 3
+    left = [each.offset for each in index.behind(Entry(-1, -1))]
+    assert sorted(left) == list(range(0, 3 * RUN_ENTRIES + 9, 5))
+    assert len(index) == len(left)
+    assert [each.offset for each in index.take(1 << 60, 1 << 20)] == left
 
 
 def test_the_index_is_listed_from_any_place() -> None:

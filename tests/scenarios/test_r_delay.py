@@ -25,6 +25,7 @@ from .delay_stage import (
     headers_of,
     in_target,
     park,
+    source_of,
     until_idle,
 )
 
@@ -427,6 +428,33 @@ async def test_r_33_as_many_may_wait_as_the_setting_says(stage: Stage) -> None:
     assert refused.value.error.code is ErrorCode.POLICY_VIOLATION
     await stage.alter_configs("later", {"minikafka.delay.pending.max": "11"})
     await park(stage, (b"more", 60_000))
+
+
+@staged()
+async def test_r_33_what_is_over_counts_no_more(stage: Stage) -> None:
+    await delay_topic(stage, {**BY_KEY, "minikafka.delay.pending.max": "3"})
+    for number in range(20):
+        await park_keyed(stage, (b"k", b"%d" % number, 60_000))
+    await stage.until(lambda: source_of(stage, 1).schedule.state.folded == 20, "all is folded")
+    assert source_of(stage, 1).pending == 1
+
+
+@staged()
+async def test_r_33_a_delay_topic_that_is_full_gets_what_is_forwarded_to_it_later(
+    stage: Stage,
+) -> None:
+    await stage.create_topic("end")
+    await delay_topic(stage)
+    chained = {**FIXED_100, "minikafka.delay.ms": "60000", "minikafka.delay.pending.max": "1"}
+    await stage.alter_configs("now", {**chained, "minikafka.delay.target": "end"})
+    await park(stage, (b"a", 100), (b"b", 1_000))
+    now = stage.partition(2, "now")
+    await stage.until(lambda: now.staging.is_full, "one waits")
+    await stage.sleep(5)
+    assert await stage.read("now") == [b"a"]
+    await stage.alter_configs("now", {"minikafka.delay.pending.max": "2"})
+    await until_idle(stage)
+    assert await stage.read("now") == [b"a", b"b"]
 
 
 @staged()
