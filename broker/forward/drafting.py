@@ -12,8 +12,10 @@ from ...protocol.control.image import Topic
 from ...protocol.delays import AT_ONCE, HOPS_MAX, hops_of
 from ...protocol.errors import ErrorCode
 from ...protocol.expiry import TtlRule
+from ...protocol.header_targets import is_allowed, target_of
 from ...protocol.records.records import Record
 from ...protocol.types import TopicIdPartition, TopicPartition
+from ...storage.delay_config import DelayConfig
 from ...storage.route_config import DEAD_LETTER, DEFAULT
 from ...storage.topic_config import TopicConfig
 from .due_index import Entry
@@ -24,6 +26,8 @@ from .targets import GaveUp
 
 UNROUTED: Final = ErrorCode.RESOURCE_NOT_FOUND
 """The error code of dead letters that no rule matches."""
+UNTARGETED: Final = ErrorCode.INVALID_TOPIC_EXCEPTION
+"""The error code of dead letters that name no target, or one that they may not name."""
 EXPIRED: Final = ErrorCode.REQUEST_TIMED_OUT
 """The error code of dead letters that have expired."""
 _BY_HEADER: Final = TtlRule(by_header=True)
@@ -106,15 +110,19 @@ def _targets_of(
     """
     config = outlook.config
     routes = config.route.routes
-    names: tuple[str, ...] = (config.delay.target,)
+    names: tuple[str, ...] = ()
     matched = None if routes is None else routes.of(record.key, record.headers)
     if matched is not None:
         names = matched
     elif routes is not None and config.route.unmatched == DEAD_LETTER:
         _bury(made, [entry.offset], UNROUTED, outlook)
         return []
-    elif routes is not None and not (config.route.unmatched == DEFAULT and config.delay.target):
-        names = ()
+    elif config.delay.is_on and (routes is None or config.route.unmatched == DEFAULT):
+        name = _target_of(record, config.delay)
+        if name is None:
+            _bury(made, [entry.offset], UNTARGETED, outlook)
+            return []
+        names = (name,)
     if not names:
         made.passed.append(entry.offset)
         return []
@@ -126,6 +134,14 @@ def _targets_of(
         else:
             _bury(made, [entry.offset], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, outlook)
     return found
+
+
+def _target_of(record: Record, config: DelayConfig) -> str | None:
+    """Return the target of a record that no rule matches; None if it names none that it may."""
+    if not config.names_target:
+        return config.target
+    name = target_of(record.headers)
+    return name if name is not None and is_allowed(name, config.targets) else None
 
 
 def replace_in(made: Draft, gave_up: Sequence[GaveUp], outlook: Outlook, lead: Lead) -> list[End]:

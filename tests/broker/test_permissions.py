@@ -443,6 +443,7 @@ async def test_settings_of_a_new_topic_are_told_to_who_may_describe_them(
     ("key", "value"),
     [
         ("minikafka.delay.target", "other"),
+        ("minikafka.delay.targets", "flights, other, some-*"),
         ("minikafka.deadletter.topic", "other"),
         ("minikafka.route.rules", '[{"else": true, "to": ["flights", "other"]}]'),
     ],
