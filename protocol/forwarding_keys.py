@@ -8,6 +8,7 @@ from .routes import parse_routes
 
 TARGET: Final = "minikafka.delay.target"
 TARGETS: Final = "minikafka.delay.targets"
+AUTHORIZE: Final = "minikafka.delay.authorize"
 RULES: Final = "minikafka.route.rules"
 DEAD_LETTERS: Final = "minikafka.deadletter.topic"
 

@@ -94,7 +94,15 @@ class DelayConfig:
         "minikafka.delay.undeliverable.ms",
         HOUR_MS,
         at_least=0,
-        doc="A record whose target is deleted is tried for this long before it is a dead letter.",
+        doc="A record whose target is deleted, or forbidden by minikafka.delay.authorize, is tried"
+        " for this long before it is a dead letter.",
+    )
+    authorize: str = setting(
+        "minikafka.delay.authorize",
+        "",
+        doc="A principal such as User:alice, whose right to WRITE to the target is asked each time"
+        " that records are due, by the ACLs for all hosts. Empty: only whoever sets the target is"
+        " asked, once.",
     )
     replace: str = setting(
         "minikafka.delay.replace",
@@ -150,7 +158,11 @@ class DelayConfig:
         )
 
     def check_with(self, *, is_compacted: bool, is_log_append_time: bool) -> None:
-        """Raise ConfigError if the topic's other settings do not go with a target."""
+        """Raise ConfigError if a setting is wrong, or others do not go with a target."""
+        kind, colon, name = self.authorize.partition(":")
+        if self.authorize and not (kind and colon and name):
+            why = "needs a principal such as User:alice"
+            raise ConfigError("minikafka.delay.authorize", self.authorize, why)
         if not self.target:
             return
         key = "minikafka.delay.target"

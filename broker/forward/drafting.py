@@ -26,6 +26,8 @@ from .targets import GaveUp
 
 UNROUTED: Final = ErrorCode.RESOURCE_NOT_FOUND
 """The error code of dead letters that no rule matches."""
+MISSING: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 UNTARGETED: Final = ErrorCode.INVALID_TOPIC_EXCEPTION
 """The error code of dead letters that name no target, or one that they may not name."""
 EXPIRED: Final = ErrorCode.REQUEST_TIMED_OUT
@@ -47,6 +49,8 @@ class Outlook:
     """The offset below which records are deleted."""
     moved: Mapping[int, int] = field(default_factory=dict)
     """The times of records whose times were changed, by offset."""
+    may_write: Callable[[str], bool] = lambda _: True
+    """True if records may be forwarded to the topic of this name now."""
 
     @property
     def dead_letters(self) -> Topic | None:
@@ -105,8 +109,9 @@ def _targets_of(
 ) -> list[Topic]:
     """Return the topics to which a record goes now; a record that goes nowhere is in the draft.
 
-    A record whose only target is not there waits for it. One that has others goes to those at once,
-    and for what is missing it is a dead letter: if it waited, it would go to the others twice.
+    A record whose only target is not there, or is forbidden, waits for it. One that has others goes
+    to those at once, and for what is missing it is a dead letter: if it waited, it would go to the
+    others twice.
     """
     config = outlook.config
     routes = config.route.routes
@@ -126,13 +131,15 @@ def _targets_of(
     if not names:
         made.passed.append(entry.offset)
         return []
-    found = [topic for topic in map(outlook.topic, names) if topic is not None]
+    allowed = [name for name in names if outlook.may_write(name)]
+    found = [topic for topic in map(outlook.topic, allowed) if topic is not None]
     if len(found) < len(names):
+        is_denied = len(allowed) < len(names)
         since_ms = max(entry.due_ms, record.timestamp)
         if len(names) == 1 and wall_ms - since_ms < config.delay.undeliverable_ms:
             made.waiting.append(entry)
         else:
-            _bury(made, [entry.offset], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, outlook)
+            _bury(made, [entry.offset], DENIED if is_denied else MISSING, outlook)
     return found
 
 

@@ -60,6 +60,7 @@ class Ground:
     producer_ids: ProducerIds
     write_staged: Callable[[], None]
     is_clock_ahead_by: Callable[[int], bool]
+    may_write_as: Callable[[str], Callable[[str], bool]]
     wake: Callable[[], None]
     """Has the source's task look again."""
 
@@ -296,7 +297,8 @@ class Leading:
         ground = self._ground
         config, start = ground.partition.log.config, ground.partition.log_start_offset
         moved = ground.schedule.state.moved
-        return Outlook(ground.name, config, ground.image().topic, start, moved)
+        may_write = ground.may_write_as(config.delay.authorize)
+        return Outlook(ground.name, config, ground.image().topic, start, moved, may_write)
 
     def _queue(self, plans: Iterable[Plan]) -> None:
         for plan in plans:

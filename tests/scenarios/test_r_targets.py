@@ -1,4 +1,4 @@
-"""Scenarios R: each record names the topic to which it is forwarded when it is due."""
+"""Scenarios R: records name the topic to which they are forwarded, and who may write to it."""
 
 from typing import Any
 
@@ -133,19 +133,62 @@ async def test_r_60_a_list_of_targets_is_judged_when_it_is_declared(stage: Stage
 @staged(broker=OPEN, controller=OPEN)
 async def test_r_60_the_producer_needs_the_right_to_write_to_the_topic(stage: Stage) -> None:
     await topics(stage)
-    acl = Acl(
-        resource_type=AclResource.TOPIC,
-        resource_name="eu-1",
-        pattern_type=AclPattern.LITERAL,
-        principal="User:ANONYMOUS",
-        host="*",
-        operation=AclOperation.WRITE,
-        permission=AclPermission.DENY,
-    )
-    await stage.admin(lambda admin: admin.create_acls([acl]))
-    await stage.sleep(1)
+    await allow_only(stage, "eu-1", "User:bob")
     with pytest.raises(DeliveryFailed) as refused:
         await send(stage, {TARGET: b"a"}, {TARGET: b"eu-1"})
     assert refused.value.error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
     await send(stage, {TARGET: b"a"})
     assert stage.partition(1, "later").log_end_offset == 1
+
+
+async def allow_only(stage: Stage, topic: str, principal: str) -> None:
+    """Allow a topic to one principal and nobody else, and wait until all brokers know it."""
+    acl = Acl(
+        resource_type=AclResource.TOPIC,
+        resource_name=topic,
+        pattern_type=AclPattern.LITERAL,
+        principal=principal,
+        host="*",
+        operation=AclOperation.ALL,
+        permission=AclPermission.ALLOW,
+    )
+    await stage.admin(lambda admin: admin.create_acls([acl]))
+    images = [stage.broker(each).parts.edge.metadata.image for each in (1, 2, 3)]
+    await stage.until(lambda: all(image.acls for image in images), "the entry everywhere")
+
+
+@staged(broker=OPEN, controller=OPEN)
+async def test_r_37_in_whose_name_records_are_forwarded_is_asked_when_they_are_due(
+    stage: Stage,
+) -> None:
+    await stage.create_topic("dead", 1)
+    more = {
+        "minikafka.delay.authorize": "User:alice",
+        "minikafka.delay.undeliverable.ms": "2000",
+        "minikafka.deadletter.topic": "dead",
+    }
+    await topics(stage, more)
+    await send(stage, {TARGET: b"a"}, {TARGET: b"eu-1"})
+    await until_idle(stage)
+    assert (await stage.read("a"), await stage.read("eu-1")) == ([b"a"], [b"eu-1"])
+    await allow_only(stage, "eu-1", "User:ANONYMOUS")
+    await send(stage, {TARGET: b"a"}, {TARGET: b"eu-1"})
+    await stage.until(lambda: stage.partition(2, "a").high_watermark == 2, "the other")
+    assert await stage.read("dead") == []
+    await until_idle(stage)
+    assert (await stage.read("eu-1"), await stage.read("dead")) == ([b"eu-1"], [b"eu-1"])
+    (dead,) = await in_target(stage, topic="dead")
+    message = headers_of(dead)["__dlq.errors.message"] or b""
+    assert message.startswith(b"TOPIC_AUTHORIZATION_FAILED")
+    await stage.alter_configs("later", {"minikafka.delay.authorize": None})
+    await send(stage, {TARGET: b"eu-1"})
+    await until_idle(stage)
+    assert await stage.read("eu-1") == [b"eu-1", b"eu-1"]
+
+
+@staged()
+async def test_r_37_a_name_that_is_no_principal_is_refused(stage: Stage) -> None:
+    await topics(stage)
+    for wrong in ("alice", "User:", ":alice"):
+        with pytest.raises(AdminError, match="INVALID_CONFIG"):
+            await stage.alter_configs("later", {"minikafka.delay.authorize": wrong})
