@@ -6,6 +6,7 @@ a few lines later, because no part works before all are made. `server.py` starts
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ..client.net.refusals import Refusals
 from ..protocol.control.messages import ROLE_BROKER, Endpoint, RegisterBroker, VersionRange
@@ -63,6 +64,7 @@ from .coordinator.transactions import TransactionParts, Transactions
 from .deadlines import Deadlines
 from .edge import Edge
 from .forward.forwarder import Forwarder
+from .forward.permission import writer_of
 from .forward.source import Room
 from .metrics.collectors import ToldOf, collectors_of
 from .metrics.group_lag import GroupLag
@@ -376,6 +378,7 @@ def make_edge(around: Surroundings) -> Edge:
     group_config = from_mapping(GroupConfig, settings)
     groups = Groups(runtime, around.partitions, deadlines, group_config)
     producer_ids = ProducerIds(runtime, around.controller)
+    authorizer = _make_authorizer(ground)
     transactions = _make_transactions(around, producer_ids)
     internal = (offsets_topic(group_config), transactions_topic(transactions.config))
     auto_creation = AutoCreation(runtime, around.controller, settings, internal)
@@ -391,7 +394,7 @@ def make_edge(around: Surroundings) -> Edge:
         entrance=_make_entrance(ground, bounds),
         load=_make_load(ground, limits),
         refusals=Refusals(),
-        authorizer=_make_authorizer(ground),
+        authorizer=authorizer,
         logins=_make_logins(ground, known),
         token_key=token_key,
         quotas=Quotas((PRODUCE, FETCH, REQUEST)),
@@ -406,7 +409,7 @@ def make_edge(around: Surroundings) -> Edge:
         groups=groups,
         transactions=transactions,
         producer_ids=producer_ids,
-        forwarder=_make_forwarder(around, producer_ids),
+        forwarder=_make_forwarder(around, producer_ids, authorizer),
         telemetry=_make_telemetry(ground),
     )
 
@@ -449,7 +452,9 @@ def _make_transactions(around: Surroundings, producer_ids: ProducerIds) -> Trans
     )
 
 
-def _make_forwarder(around: Surroundings, producer_ids: ProducerIds) -> Forwarder:
+def _make_forwarder(
+    around: Surroundings, producer_ids: ProducerIds, authorizer: Authorizer | None
+) -> Forwarder:
     metadata, clock = around.metadata, around.ground.clock
     room = Room(
         runtime=around.ground.runtime,
@@ -458,6 +463,7 @@ def _make_forwarder(around: Surroundings, producer_ids: ProducerIds) -> Forwarde
         producer_ids=producer_ids,
         write_staged=around.partitions.write_staged,
         is_clock_ahead_by=clock.is_ahead_by,
+        may_write_as=partial(writer_of, authorizer),
         send=lambda source: forwarder.send(source),
     )
     forwarder = Forwarder(room, around.partitions, around.peers)

@@ -189,29 +189,6 @@ class BrokerConfig:
         doc="Connections per leader over which replicas are fetched, each for a share of "
         "the partitions.",
     )
-    leader_replication_throttled_rate: int = setting(
-        "leader.replication.throttled.rate",
-        INT64_MAX,
-        at_least=0,
-        dynamic=True,
-        doc="The most bytes per second that leaders send of throttled replicas to "
-        "followers out of sync.",
-    )
-    follower_replication_throttled_rate: int = setting(
-        "follower.replication.throttled.rate",
-        INT64_MAX,
-        at_least=0,
-        dynamic=True,
-        doc="The most bytes per second that throttled replicas fetch while they are out of sync.",
-    )
-    replica_alter_log_dirs_io_max_bytes_per_second: int = setting(
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-        INT64_MAX,
-        at_least=0,
-        dynamic=True,
-        doc="The most bytes per second that are copied of replicas that move from one of "
-        "`log.dirs` to another, all of them together.",
-    )
     log_dir_failure_timeout_ms: int = setting(
         "log.dir.failure.timeout.ms",
         30_000,

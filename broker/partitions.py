@@ -272,6 +272,7 @@ class Partitions:
             throttles.follower.rate = value_of(self.image, "follower.replication.throttled.rate")
             key = "replica.alter.log.dirs.io.max.bytes.per.second"
             throttles.moves.rate = value_of(self.image, key)
+            throttles.forward.rate = value_of(self.image, "minikafka.forward.rate.bytes")
             self._configs.clear()
         # Also those of topics without a replica here: one may come back.
         for kind, name in delta.changed_configs:

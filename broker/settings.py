@@ -43,6 +43,7 @@ from .config import (
 from .control.metadata_position import MetadataConfig
 from .coordinator.group.config import GroupConfig
 from .coordinator.transaction.config import TransactionConfig
+from .replica.rate_config import RateConfig
 from .replica.selector import ReplicaSelectorConfig
 from .telemetry.config import TelemetryConfig
 from .topic_defaults import BROKER_KEYS, TopicDefaults
@@ -71,6 +72,7 @@ TABLES = (
     BrokerConfig,
     ConnectionLimits,
     CompactionConfig,
+    RateConfig,
     ReplicaSelectorConfig,
     GroupConfig,
     TransactionConfig,

@@ -23,6 +23,7 @@ from ..storage.topic_config import TopicConfig
 from .admission.limits import OF_ONE_LISTENER, PER_IP_OVERRIDES, ConnectionLimits
 from .config import BrokerConfig
 from .coordinator.transaction.config import TransactionConfig
+from .replica.rate_config import RateConfig
 from .upkeep.compaction import CompactionConfig
 
 C = TypeVar("C")
@@ -70,7 +71,7 @@ BROKER_KEYS: dict[str, str] = {
 """The topic key whose default each of the broker's keys in SYNONYMS sets."""
 DYNAMIC_ROWS: dict[str, Setting] = {
     row.key: row
-    for table in (BrokerConfig, ConnectionLimits, CompactionConfig, TransactionConfig)
+    for table in (BrokerConfig, ConnectionLimits, CompactionConfig, TransactionConfig, RateConfig)
     for row in settings_of(table)
     if row.dynamic
 }

@@ -11,6 +11,7 @@ from ..broker.config import BrokerConfig
 from ..broker.control.metadata_position import MetadataConfig
 from ..broker.coordinator.group.config import GroupConfig
 from ..broker.coordinator.transaction.config import TransactionConfig
+from ..broker.replica.rate_config import RateConfig
 from ..broker.replica.selector import ReplicaSelectorConfig
 from ..broker.telemetry.config import TelemetryConfig
 from ..broker.upkeep.compaction import CompactionConfig
@@ -43,6 +44,7 @@ TABLES: Final = {
     "Brokers: logins by OAUTHBEARER, also per listener": OAuthBearerConfig,
     "Brokers: TLS, also per listener as listener.name.NAME.KEY": ListenerTlsConfig,
     "Brokers: compaction": CompactionConfig,
+    "Brokers: rates": RateConfig,
     "Brokers: reading from followers": ReplicaSelectorConfig,
     "Brokers: transactions": TransactionConfig,
     "Brokers: groups and offsets": GroupConfig,

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from .errors import ApiError, ErrorCode
 from .expiry import read_expiry
+from .header_targets import PARTITION, TARGET, check_target, read_partition
 from .header_times import read_ms
 from .records.record_python import Headers
 
@@ -28,6 +29,7 @@ BY_TIMESTAMP: Final = "timestamp"
 FIXED: Final = "fixed"
 IMMEDIATE: Final = "immediate"
 
+_REPLACED: Final = (DELIVER_AT, DELAY_MS, DUE, HOPS, TARGET, PARTITION)
 AT_ONCE: Final = 0
 ROOM_BYTES: Final = 256
 """The bytes that forwarding may add to a record, beside the names of topics."""
@@ -44,6 +46,11 @@ class DelayRule(NamedTuple):
     """The longest delay from now that a producer may ask for."""
     replaces: bool = False
     """True if of each key only the newest record that waits is forwarded."""
+    targets: tuple[str, ...] = ()
+    """The names and patterns of topics among which each record names its own; empty if it does not.
+    """
+    names_partition: bool = False
+    """True if records may name the partition of their target."""
 
     def due_of(self, timestamp: int, headers: Headers) -> int:
         """Return when a record is due: ms since the epoch, AT_ONCE if nothing says so.
@@ -76,22 +83,26 @@ class DelayRule(NamedTuple):
         except ApiError:
             return AT_ONCE
 
-    def check(self, timestamp: int, headers: Headers, now_ms: int) -> None:
-        """Raise ApiError if a producer may not ask for this delay.
+    def check(self, timestamp: int, headers: Headers, now_ms: int) -> str:
+        """Return the target that a record names, if it must; raise ApiError if it is refused.
 
-        INVALID_RECORD as `due_of`, and for an expiry that cannot be read; INVALID_TIMESTAMP if the
-        delay is longer than `max_ms` from `now_ms`.
+        INVALID_RECORD as `due_of`, for an expiry or a partition that cannot be read, and for a
+        target that it may not name; INVALID_TIMESTAMP if the delay is longer than `max_ms` from
+        `now_ms`.
         """
         due_ms = self.due_of(timestamp, headers)
         read_expiry(due_ms, headers)
         if due_ms > now_ms + self.max_ms:
             detail = f"due in {due_ms - now_ms} ms, and minikafka.delay.max.ms={self.max_ms}"
             raise ApiError(ErrorCode.INVALID_TIMESTAMP, detail)
+        if self.names_partition:
+            read_partition(headers)
+        return check_target(headers, self.targets) if self.targets else ""
 
 
 def forwarded_headers(headers: Headers, source: str, due_ms: int) -> Headers:
     """Return the headers of a record that is forwarded from `source`."""
-    kept = [each for each in headers if each[0] not in (DELIVER_AT, DELAY_MS, DUE, HOPS)]
+    kept = [each for each in headers if each[0] not in _REPLACED]
     hops = str(hops_of(headers) + 1)
     if not any(name == SOURCE for name, _ in kept):
         kept.append((SOURCE, source.encode()))

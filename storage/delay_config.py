@@ -3,6 +3,8 @@
 from functools import partial
 
 from ..protocol.delays import BY_HEADER, BY_TIMESTAMP, FIXED, DelayRule
+from ..protocol.header_targets import BY_HEADER as BY_NAME
+from ..protocol.header_targets import check_list
 from ..runtime import config
 from ..runtime.config import config_table
 from ..runtime.errors import ConfigError
@@ -10,7 +12,7 @@ from ..runtime.errors import ConfigError
 HOUR_MS = 60 * 60 * 1000
 DAY_MS = 24 * HOUR_MS
 DUE, ORIGINAL, NOW = "due", "original", "now"
-KEY, SAME = "key", "same"
+KEY, SAME, NAMED = "key", "same", "header"
 NONE = "none"
 LONGEST_MS = 400 * DAY_MS
 setting = partial(config.setting, dynamic=True)
@@ -23,7 +25,14 @@ class DelayConfig:
     target: str = setting(
         "minikafka.delay.target",
         "",
-        doc="Makes this a delay topic: each record is forwarded to this topic when it is due.",
+        doc="Makes this a delay topic: each record is forwarded to this topic when it is due; with"
+        " header, to the topic that its header minikafka-target names.",
+    )
+    targets: tuple[str, ...] = setting(
+        "minikafka.delay.targets",
+        (),
+        doc="The topics that records may name with minikafka.delay.target=header: at most 32 names,"
+        " and patterns with * and ?. A producer needs WRITE on the topic that its record names.",
     )
     by: str = setting(
         "minikafka.delay.by",
@@ -76,15 +85,24 @@ class DelayConfig:
     partition: str = setting(
         "minikafka.delay.partition",
         KEY,
-        choices=(KEY, SAME),
+        choices=(KEY, SAME, NAMED),
         doc="The partition of a forwarded record in its target: by its key, as Java's default"
-        " partitioner does, or the same number, modulo the target's partitions.",
+        " partitioner does, or the same number, modulo the target's partitions. header: the number"
+        " in minikafka-partition, likewise, and by its key without that header.",
     )
     undeliverable_ms: int = setting(
         "minikafka.delay.undeliverable.ms",
         HOUR_MS,
         at_least=0,
-        doc="A record whose target is deleted is tried for this long before it is a dead letter.",
+        doc="A record whose target is deleted, or forbidden by minikafka.delay.authorize, is tried"
+        " for this long before it is a dead letter.",
+    )
+    authorize: str = setting(
+        "minikafka.delay.authorize",
+        "",
+        doc="A principal such as User:alice, whose right to WRITE to the target is asked each time"
+        " that records are due, by the ACLs for all hosts. Empty: only whoever sets the target is"
+        " asked, once.",
     )
     replace: str = setting(
         "minikafka.delay.replace",
@@ -121,19 +139,41 @@ class DelayConfig:
         return bool(self.target)
 
     @property
+    def names_target(self) -> bool:
+        """True if each record names its target."""
+        return self.target == BY_NAME
+
+    @property
     def rule(self) -> DelayRule | None:
         """How records say when they are due; None if the topic is no delay topic."""
         if not self.target:
             return None
-        return DelayRule(self.by, self.delay_ms, self.max_ms, self.replace == KEY)
+        return DelayRule(
+            self.by,
+            self.delay_ms,
+            self.max_ms,
+            self.replace == KEY,
+            self.targets if self.names_target else (),
+            self.partition == NAMED,
+        )
 
     def check_with(self, *, is_compacted: bool, is_log_append_time: bool) -> None:
-        """Raise ConfigError if the topic's other settings do not go with a target."""
+        """Raise ConfigError if a setting is wrong, or others do not go with a target."""
+        kind, colon, name = self.authorize.partition(":")
+        if self.authorize and not (kind and colon and name):
+            why = "needs a principal such as User:alice"
+            raise ConfigError("minikafka.delay.authorize", self.authorize, why)
         if not self.target:
             return
         key = "minikafka.delay.target"
         if is_compacted:
             raise ConfigError(key, self.target, "a compacted topic cannot be a delay topic")
+        if self.names_target:
+            try:
+                check_list(self.targets)
+            except ValueError as error:
+                text = ",".join(self.targets)[:80]
+                raise ConfigError("minikafka.delay.targets", text, str(error)) from None
         if is_log_append_time and self.by == BY_TIMESTAMP:
             why = "with message.timestamp.type=LogAppendTime producers cannot say when"
             raise ConfigError("minikafka.delay.by", self.by, why)

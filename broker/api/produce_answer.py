@@ -23,13 +23,14 @@ from ...protocol.messages.produce import (
 from ...protocol.records.record_checks import Verdict
 from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, Buffer
 from ..net.answer import Call, CallAnswer
-from ..partition.intake import NeedsOpening
+from ..partition.intake import NamesTargets, NeedsOpening
 from ..partition.partition import Partition
 from ..partition.requests import Appended
 from ..partition.verification import Verification
 from ..partition.waiters import Waiter
 from .common import STALE_LEADER, node_endpoints
 from .produce_opening import Opening, ToOpen
+from .produce_targets import judge_targets
 
 NOTHING: list[Buffer] = []
 TOPIC_IDS_FROM = 13
@@ -175,6 +176,10 @@ class ProduceAnswer(CallAnswer):
         except NeedsOpening as needed:
             self._to_open.append(ToOpen(place, partition, bytearray(records), needed.rules, guard))
             appended = Appended(ErrorCode.UNKNOWN_SERVER_ERROR)  # Until the worker's verdict.
+        except NamesTargets as named:
+            judged = judge_targets(self.call, partition.topic, named.verdict)
+            self._append(place, records, wall_ms, guard, judged)
+            return
         self.results[place] = (topic, data, partition, appended)
 
     def _open(self) -> None:

@@ -28,7 +28,7 @@ from ...protocol.types import Buffer
 from ...security.authorizer import Rights
 from ..net.answer import Answer, Call
 from ..net.connection import Connection
-from ..partition.intake import NeedsOpening
+from ..partition.intake import NamesTargets, NeedsOpening
 from ..partition.partition import Partition
 from ..partition.requests import Appended
 from ..partition.waiters import Waiter
@@ -198,8 +198,8 @@ class Patterns:
                 return None  # Once decoded, it is refused.
             try:
                 appended = partition.append_as_leader(records, pattern.acks, connection.wall_ms)
-            except NeedsOpening:
-                return None  # Once decoded, the batch is sent to a worker.
+            except (NeedsOpening, NamesTargets):
+                return None  # Once decoded, the batch is sent to a worker, or its targets judged.
             if connection.charging is not None:
                 connection.charging.on_request(PRODUCE, pattern.client_id, len(frame))
             return RepeatedProduce(connection, correlation_id, pattern, partition, appended)

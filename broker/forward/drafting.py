@@ -12,8 +12,10 @@ from ...protocol.control.image import Topic
 from ...protocol.delays import AT_ONCE, HOPS_MAX, hops_of
 from ...protocol.errors import ErrorCode
 from ...protocol.expiry import TtlRule
+from ...protocol.header_targets import is_allowed, target_of
 from ...protocol.records.records import Record
 from ...protocol.types import TopicIdPartition, TopicPartition
+from ...storage.delay_config import DelayConfig
 from ...storage.route_config import DEAD_LETTER, DEFAULT
 from ...storage.topic_config import TopicConfig
 from .due_index import Entry
@@ -24,6 +26,10 @@ from .targets import GaveUp
 
 UNROUTED: Final = ErrorCode.RESOURCE_NOT_FOUND
 """The error code of dead letters that no rule matches."""
+MISSING: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+UNTARGETED: Final = ErrorCode.INVALID_TOPIC_EXCEPTION
+"""The error code of dead letters that name no target, or one that they may not name."""
 EXPIRED: Final = ErrorCode.REQUEST_TIMED_OUT
 """The error code of dead letters that have expired."""
 _BY_HEADER: Final = TtlRule(by_header=True)
@@ -43,6 +49,8 @@ class Outlook:
     """The offset below which records are deleted."""
     moved: Mapping[int, int] = field(default_factory=dict)
     """The times of records whose times were changed, by offset."""
+    may_write: Callable[[str], bool] = lambda _: True
+    """True if records may be forwarded to the topic of this name now."""
     deleted: Container[int] = ()
     """Offsets of other records that are not in the log any more."""
 
@@ -107,31 +115,46 @@ def _targets_of(
 ) -> list[Topic]:
     """Return the topics to which a record goes now; a record that goes nowhere is in the draft.
 
-    A record whose only target is not there waits for it. One that has others goes to those at once,
-    and for what is missing it is a dead letter: if it waited, it would go to the others twice.
+    A record whose only target is not there, or is forbidden, waits for it. One that has others goes
+    to those at once, and for what is missing it is a dead letter: if it waited, it would go to the
+    others twice.
     """
     config = outlook.config
     routes = config.route.routes
-    names: tuple[str, ...] = (config.delay.target,)
+    names: tuple[str, ...] = ()
     matched = None if routes is None else routes.of(record.key, record.headers)
     if matched is not None:
         names = matched
     elif routes is not None and config.route.unmatched == DEAD_LETTER:
         _bury(made, [entry.offset], UNROUTED, outlook)
         return []
-    elif routes is not None and not (config.route.unmatched == DEFAULT and config.delay.target):
-        names = ()
+    elif config.delay.is_on and (routes is None or config.route.unmatched == DEFAULT):
+        name = _target_of(record, config.delay)
+        if name is None:
+            _bury(made, [entry.offset], UNTARGETED, outlook)
+            return []
+        names = (name,)
     if not names:
         made.passed.append(entry.offset)
         return []
-    found = [topic for topic in map(outlook.topic, names) if topic is not None]
+    allowed = [name for name in names if outlook.may_write(name)]
+    found = [topic for topic in map(outlook.topic, allowed) if topic is not None]
     if len(found) < len(names):
+        is_denied = len(allowed) < len(names)
         since_ms = max(entry.due_ms, record.timestamp)
         if len(names) == 1 and wall_ms - since_ms < config.delay.undeliverable_ms:
             made.waiting.append(entry)
         else:
-            _bury(made, [entry.offset], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, outlook)
+            _bury(made, [entry.offset], DENIED if is_denied else MISSING, outlook)
     return found
+
+
+def _target_of(record: Record, config: DelayConfig) -> str | None:
+    """Return the target of a record that no rule matches; None if it names none that it may."""
+    if not config.names_target:
+        return config.target
+    name = target_of(record.headers)
+    return name if name is not None and is_allowed(name, config.targets) else None
 
 
 def replace_in(made: Draft, gave_up: Sequence[GaveUp], outlook: Outlook, lead: Lead) -> list[End]:

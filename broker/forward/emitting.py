@@ -7,17 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ...protocol.delays import AT_ONCE, IMMEDIATE, DelayRule, dead_letter_headers, forwarded_headers
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.header_targets import read_partition
 from ...protocol.partitioning import partition_for_key
 from ...protocol.records.records import BatchBuilder, Record
 from ...protocol.types import TopicPartition
-from ...storage.delay_config import DUE, ORIGINAL, SAME, DelayConfig
+from ...storage.delay_config import DUE, NAMED, ORIGINAL, SAME, DelayConfig
 from ...storage.producer_state import FORWARD_EPOCH
 from ...storage.topic_config import TopicConfig
 from .steps import Kind, Plan
 
 _SAID: Final = {
     ErrorCode.REQUEST_TIMED_OUT: "EXPIRED: minikafka-ttl-ms or minikafka-expires-at has passed.",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "UNTARGETED: minikafka-target names no topic that it may.",
     ErrorCode.RESOURCE_NOT_FOUND: "UNROUTED: no rule of minikafka.route.rules matches.",
 }
 """Messages of dead letters, where the text of the error code would say something else."""
@@ -62,6 +64,13 @@ def build(
 
 def partition_of(record: Record, source: TopicPartition, count: int, config: DelayConfig) -> int:
     """Return the partition, of `count`, to which a record is forwarded."""
+    if config.partition == NAMED:
+        try:
+            named = read_partition(record.headers)
+        except ApiError:  # Written before records were asked for it.
+            named = None
+        if named is not None:
+            return named % count
     if record.key is None or config.partition == SAME:
         return source.partition % count
     return partition_for_key(record.key, count)

@@ -7,6 +7,8 @@ timeout. A plan that was not answered is sent again: its target recognises it.
 
 import asyncio
 import logging
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from ...protocol.control.image import Delta
@@ -21,6 +23,7 @@ from ...runtime.waiting import end_tasks
 from ..partition.partition import Partition
 from ..partitions import Partitions
 from ..peers import PeerFailed, Peers
+from ..replica.throttle import Throttle
 from .leading import Leading
 from .parked import RecordsDeleted
 from .source import Room, Source
@@ -139,27 +142,44 @@ class Forwarder:
 
     async def _run(self, lane: Lane) -> None:
         """Send what waits in a lane, until nothing does."""
-        while waiting := self._waiting.pop(lane, None):
-            while waiting:
-                size, count = 0, 0
-                batches: list[ForwardedBatch] = []
-                while count < len(waiting) and count < MOST_BATCHES and size < MOST_BYTES:
-                    if waiting[count].is_over:
-                        waiting.pop(count)
-                        continue
-                    batch = await _batch_of(waiting[count])
-                    if waiting[count].is_over:
-                        continue
-                    if batch is None:
-                        self._rest(waiting.pop(count))
-                        continue
-                    batches.append(batch)
-                    size += len(batch.records or b"")
-                    count += 1
-                sending, waiting = waiting[:count], waiting[count:]
-                if sending:
-                    await self._ask(lane, sending, batches)
+        throttle = self._partitions.host.throttles.forward
+        waiting: list[Sending] = []
+        while waiting := [*waiting, *self._waiting.pop(lane, ())]:
+            if throttle.is_on:
+                waiting = in_turn(waiting)
+                if await self._is_too_early(throttle):
+                    continue
+            size, count = 0, 0
+            batches: list[ForwardedBatch] = []
+            while count < len(waiting) and count < MOST_BATCHES and size < MOST_BYTES:
+                if waiting[count].is_over:
+                    waiting.pop(count)
+                    continue
+                batch = await _batch_of(waiting[count])
+                if waiting[count].is_over:
+                    continue
+                if batch is None:
+                    self._rest(waiting.pop(count))
+                    continue
+                batches.append(batch)
+                size += len(batch.records or b"")
+                count += 1
+                if throttle.is_on and size >= throttle.rate:
+                    break
+            sending, waiting = waiting[:count], waiting[count:]
+            if sending:
+                if throttle.is_on:
+                    throttle.spend(size, self._room.runtime.monotonic_ms())
+                await self._ask(lane, sending, batches)
         del self._tasks[lane]
+
+    async def _is_too_early(self, throttle: Throttle) -> bool:
+        """Return True after a pause, if more was forwarded than the rate allows."""
+        now_ms = self._room.runtime.monotonic_ms()
+        if not throttle.is_exceeded(now_ms):
+            return False
+        await asyncio.sleep((throttle.free_at_ms(now_ms) - now_ms) / 1000)
+        return True
 
     async def _ask(self, lane: Lane, sending: list[Sending], batches: list[ForwardedBatch]) -> None:
         request = ForwardRecordsRequest(batches=batches)
@@ -187,6 +207,20 @@ class Forwarder:
     def _rest(self, each: Sending, code: ErrorCode = ErrorCode.NETWORK_EXCEPTION) -> None:
         each.queue.rest(code, self._room.runtime.monotonic_ms())
         each.source.on_outcome(None)
+
+
+def in_turn(waiting: Sequence[Sending]) -> list[Sending]:
+    """Return what waits with one of each source first, then the second of each, and so on.
+
+    A source that leads no more in the epoch of its plan is left out.
+    """
+    turns: dict[Source, int] = {}
+    order: list[tuple[int, Sending]] = []
+    for each in waiting:
+        if each.source.leading is each.leading:
+            turn = turns[each.source] = turns.get(each.source, 0) + 1
+            order.append((turn, each))
+    return [each for _, each in sorted(order, key=itemgetter(0))]
 
 
 def _is_source(partition: Partition) -> bool:

@@ -60,6 +60,7 @@ class Ground:
     producer_ids: ProducerIds
     write_staged: Callable[[], None]
     is_clock_ahead_by: Callable[[int], bool]
+    may_write_as: Callable[[str], Callable[[str], bool]]
     wake: Callable[[], None]
     """Has the source's task look again."""
 
@@ -308,7 +309,9 @@ class Leading:
         config, start = ground.partition.log.config, ground.partition.log_start_offset
         moved = ground.schedule.state.moved
         deleted = ground.parked.deleted
-        return Outlook(ground.name, config, ground.image().topic, start, moved, deleted)
+        may_write = ground.may_write_as(config.delay.authorize)
+        topic = ground.image().topic
+        return Outlook(ground.name, config, topic, start, moved, may_write, deleted)
 
     def _queue(self, plans: Iterable[Plan]) -> None:
         for plan in plans:

@@ -40,6 +40,8 @@ class Room:
     is_clock_ahead_by: Callable[[int], bool]
     """Returns True if this broker's wall clock is more than so many ms ahead; the Forwarder is told
     when to ask again."""
+    may_write_as: Callable[[str], Callable[[str], bool]]
+    """Returns a function that says to which topics a principal may write now; all may for ""."""
     send: Callable[["Source"], None]
     """Called with a source that may have something to send."""
 
@@ -156,6 +158,7 @@ class Source:
                 producer_ids=room.producer_ids,
                 write_staged=room.write_staged,
                 is_clock_ahead_by=room.is_clock_ahead_by,
+                may_write_as=room.may_write_as,
                 wake=self._woken.set,
                 partition=partition,
                 name=self.name,

@@ -10,6 +10,8 @@ later leader, answers a repeated fence alike.
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.forwarding_keys import TARGET
+from ...protocol.header_targets import BY_HEADER
 from ...protocol.messages.forward_records import FENCED, OFFSET_FORGOTTEN
 from ...protocol.records.batch_header import BatchHeader
 from ...storage.forwarders import check_forwarded, find_forwarded
@@ -40,6 +42,10 @@ def append_forwarded(partition: "Partition", records: memoryview, wall_ms: int) 
         known = check_forwarded(partition.log.producers, header)
         if known is not None:
             return partition.staging.answer_known(known, partition.rules)
+        if partition.rules.delay is not None and partition.rules.delay.targets:
+            # Nobody's rights stand behind such a record, which would choose where it goes on to.
+            why = f"nothing is forwarded to a topic with {TARGET}={BY_HEADER}"
+            raise ApiError(ErrorCode.INVALID_RECORD, why)
         if partition.staging.is_full:
             # The Forwarder tries again until there is room.
             raise ApiError(ErrorCode.POLICY_VIOLATION)

@@ -46,6 +46,17 @@ class NeedsOpening(Exception):
         self.rules = rules
 
 
+class NamesTargets(Exception):
+    """Raised for a batch whose records name topics to which its sender must be allowed to write.
+
+    The next call passes the `verdict` without targets, or a refusal.
+    """
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__()
+        self.verdict = verdict
+
+
 class Openings:
     """The bytes that the event loop may still decompress in the present read event."""
 
@@ -151,7 +162,8 @@ def check(
     """Check the one batch of a partition in a produce request; return its header.
 
     Raise ApiError if it is refused; the subclass RefusedRecords names the records. Raise
-    NeedsOpening if a worker must judge it first; the next call passes the worker's `verdict`.
+    NeedsOpening if a worker must judge it first; the next call passes the worker's `verdict`. Raise
+    NamesTargets if records name topics that the caller has to judge.
     """
     try:
         header = BatchHeader(buffer)
@@ -165,6 +177,8 @@ def check(
             verdict = _look_inside(buffer, header, rules, wall_ms, openings)
         if verdict is not None:
             verdict.raise_if_refused()
+            if verdict.targets:
+                raise NamesTargets(verdict)
             if verdict.max_timestamp != header.max_timestamp and not rules.is_log_append_time:
                 # As in Kafka: lookups use this timestamp, so the producer's value is corrected.
                 rewrite_max_timestamp(buffer, 0, header, verdict.max_timestamp)

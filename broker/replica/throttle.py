@@ -1,4 +1,4 @@
-"""A bound on bytes per second for replicas that catch up or move between directories.
+"""A bound on bytes per second: for replicas that catch up or move, and for what is forwarded.
 
 Pure. Bytes are counted after they were transferred, and may exceed the bound. The next fetch then
 waits until enough time has passed for the excess. A burst of one second's bytes is allowed. The
@@ -56,12 +56,14 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Throttles:
-    """The bounds for serving followers that catch up, for our own catching up, and for moves."""
+    """The bounds of one broker: serving followers that catch up, catching up, moves, forwarding."""
 
     leader: Throttle = field(default_factory=Throttle)
     follower: Throttle = field(default_factory=Throttle)
     moves: Throttle = field(default_factory=Throttle)
     """The bound for replicas that move from one directory of this broker to another."""
+    forward: Throttle = field(default_factory=Throttle)
+    """The bound for what this broker forwards from delay topics and by rules."""
 
 
 def names(replicas: Sequence[str], index: int, broker_id: int) -> bool:

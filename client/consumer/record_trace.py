@@ -13,6 +13,7 @@ from typing import Final
 from ...protocol.delays import DUE, SOURCE, DelayRule
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.expiry import EXPIRED_KEY
+from ...protocol.header_targets import BY_HEADER, read_partition, target_of
 from ...protocol.partitioning import partition_for_key
 from ...protocol.records.batch_header import BatchHeader, headers
 from ...protocol.records.records import records
@@ -223,6 +224,8 @@ class RecordTracer:
         entries = (await self._admin.describe_configs([resource]))[resource]
         config = {name: entry.value or "" for name, entry in entries.items()}
         target = config.get("minikafka.delay.target", "")
+        if target == BY_HEADER:
+            target = target_of(record.headers) or ""
         if not target:
             return None
         rule = DelayRule(config["minikafka.delay.by"], int(config["minikafka.delay.ms"]))
@@ -234,15 +237,15 @@ class RecordTracer:
             return Forwarding(Forwarded.WAITS, due_ms, target)
         is_original = config["minikafka.delay.timestamp"] == "original"
         since_ms = due_ms if due_ms and not is_original else record.timestamp_ms
-        is_by_key = config["minikafka.delay.partition"] == "key"
-        async with aclosing(self._copies(record, target, since_ms, is_by_key=is_by_key)) as copies:
+        by = config["minikafka.delay.partition"]
+        async with aclosing(self._copies(record, target, since_ms, by)) as copies:
             async for copy in copies:
                 place = (copy.partition, copy.offset, copy.timestamp_ms)
                 return Forwarding(Forwarded.DONE, due_ms, target, *place)
         return Forwarding(Forwarded.UNKNOWN, due_ms, target)
 
     async def _copies(
-        self, record: Raw, target: str, since_ms: int, *, is_by_key: bool
+        self, record: Raw, target: str, since_ms: int, by: str
     ) -> AsyncGenerator[Raw, None]:
         """Look through the target for what was forwarded from this record."""
         name = f"{record.topic}/{record.partition}/{record.offset}"
@@ -250,8 +253,10 @@ class RecordTracer:
         async with self._consumer(isolation_level="read_committed") as consumer:
             count = len(await consumer.partitions_for(target))
             chosen = range(count)
-            if not is_by_key:
-                chosen = range(record.partition % count, record.partition % count + 1)
+            named = read_partition(record.headers) if by == "header" else None
+            if by == "same" or named is not None:
+                index = (record.partition if named is None else named) % count
+                chosen = range(index, index + 1)
             elif record.key is not None:
                 index = partition_for_key(record.key, count)
                 chosen = range(index, index + 1)

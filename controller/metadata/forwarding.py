@@ -6,6 +6,7 @@ from ...protocol.control.image import ConfigResource
 from ...protocol.control.records import TOPIC
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.forwarding_keys import TARGET, named_topics
+from ...protocol.header_targets import BY_HEADER
 from ...protocol.types import INTERNAL_TOPICS
 
 EXPIRY = "minikafka.ttl."
@@ -32,10 +33,10 @@ def check_targets(
     """Raise ApiError INVALID_CONFIG if a topic with this `config` cannot forward.
 
     Its target, the topics of its rules and its topic for dead letters must be among the `known`
-    topics, must not be internal and must not lead back to the topic itself by the `configs` of the
-    cluster. One that is in the `old` config of the topic is not judged again: other settings can be
-    changed after the target was deleted. Nor may the rule change by which records replace others
-    while some wait, because replicas would differ.
+    topics, must not be internal, must not lead back to the topic itself by the `configs` of the
+    cluster, and must not let its records name their targets. One that is in the `old` config of the
+    topic is not judged again: other settings can be changed after the target was deleted. Nor may
+    the rule change by which records replace others while some wait, because replicas would differ.
     """
     if old.get(TARGET) and config.get(REPLACE, NONE) != old.get(REPLACE, NONE):
         detail = f"{REPLACE}: records wait by the old rule: remove {TARGET} first"
@@ -51,6 +52,9 @@ def check_targets(
         if circle:
             way = " -> ".join([topic, *circle])
             raise ApiError(ErrorCode.INVALID_CONFIG, f"{key}: a circle of targets: {way}")
+        if configs.get((TOPIC, name), {}).get(TARGET) == BY_HEADER:
+            detail = f"{key}={name}: nothing is forwarded to a topic with {TARGET}={BY_HEADER}"
+            raise ApiError(ErrorCode.INVALID_CONFIG, detail)
 
 
 def _way(

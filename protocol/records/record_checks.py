@@ -64,6 +64,8 @@ class Verdict(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
     detail: str = ""
     record_errors: tuple[RecordError, ...] = ()
+    targets: tuple[tuple[str, int], ...] = ()
+    """The topics that records name as their targets, each with the index of the first that does."""
 
     def raise_if_refused(self) -> None:
         """Raise RefusedRecords if the check found an error."""
@@ -107,23 +109,27 @@ def judge(
         return _refusal(len(body), ErrorCode.INVALID_RECORD, keyless, why)
     if base + highest > INT64_MAX:
         return Verdict(-1, len(body), ErrorCode.INVALID_TIMESTAMP, "a timestamp beyond 64 bits")
-    if rules.delay is not None or rules.ttl is not None:
-        refused = _refuse_headers(body, header, rules)
-        if refused is not None:
-            return refused
-    return Verdict(base + highest, len(body))
+    verdict = Verdict(base + highest, len(body))
+    if rules.delay is None and rules.ttl is None:
+        return verdict
+    return _judge_headers(body, header, rules, verdict)
 
 
-def _refuse_headers(body: Buffer, header: BatchHeader, rules: RecordRules) -> Verdict | None:
-    """Return the refusal of a batch whose records say wrongly when they are due or expire."""
+def _judge_headers(
+    body: Buffer, header: BatchHeader, rules: RecordRules, verdict: Verdict
+) -> Verdict:
+    """Return the verdict, or a refusal if records say wrongly when and where they go, or expire."""
     place = (0, header.base_timestamp, TimestampType.CREATE_TIME)
     code = ErrorCode.NONE
     named: list[RecordError] = []
+    targets: dict[str, int] = {}
     found: list[Record] = decode(body, header.record_count, place, Record)
     for index, record in enumerate(found):
         try:
             if rules.delay is not None:
-                rules.delay.check(record.timestamp, record.headers, rules.now_ms)
+                target = rules.delay.check(record.timestamp, record.headers, rules.now_ms)
+                if target:
+                    targets.setdefault(target, index)
             else:
                 read_expiry(record.timestamp, record.headers)
         except ApiError as error:
@@ -132,7 +138,7 @@ def _refuse_headers(body: Buffer, header: BatchHeader, rules: RecordRules) -> Ve
             if len(named) == MOST_NAMED:
                 break
     if not named:
-        return None
+        return verdict._replace(targets=tuple(targets.items())) if targets else verdict
     detail = f"record {named[0].batch_index} of the batch: {named[0].message}"
     return Verdict(-1, len(body), code, detail, tuple(named))
 

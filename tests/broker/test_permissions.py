@@ -443,6 +443,7 @@ async def test_settings_of_a_new_topic_are_told_to_who_may_describe_them(
     ("key", "value"),
     [
         ("minikafka.delay.target", "other"),
+        ("minikafka.delay.targets", "flights, other, some-*"),
         ("minikafka.deadletter.topic", "other"),
         ("minikafka.route.rules", '[{"else": true, "to": ["flights", "other"]}]'),
     ],
@@ -464,6 +465,34 @@ async def test_whoever_makes_a_topic_forward_must_be_allowed_to_write_to_each_ta
     give(broker, *allowed, replace(right(Op.WRITE, T), resource_name="other"))
     client.ask(asked, 5)
     assert len(stub.seen) == 1
+
+
+@pytest.mark.parametrize("api_key", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS])
+async def test_whoever_changes_in_whose_name_is_forwarded_must_be_allowed_to_write_there(
+    make_broker: MakeBroker, api_key: ApiKey
+) -> None:
+    """Otherwise one who has lost the right would remove what asks for it."""
+    broker = make_broker(**STANDARD)
+    client = broker.connect()
+    authorize = {"name": "minikafka.delay.authorize", "value": "User:bob"}
+    other = {"name": "retention.ms", "value": "1"}
+    present = {"minikafka.delay.target": "other", "minikafka.delay.authorize": "User:alice"}
+    broker.image.configs[(2, TOPIC)] = present
+    stub = Stub(broker, api_key)
+
+    def ask(config: dict[str, str]) -> list[int]:
+        resource = {"resource_type": 2, "resource_name": TOPIC, "configs": [config]}
+        told = client.ask(filled(request_class(api_key), {"resources": [resource]}), 1)
+        return [each.error_code for each in told.responses]
+
+    give(broker, right(Op.ALTER_CONFIGS, T))
+    assert ask(authorize) == [DENIED[T]]
+    # AlterConfigs removes what it does not name.
+    assert ask(other) == ([DENIED[T]] if api_key == ApiKey.ALTER_CONFIGS else [])
+    seen = len(stub.seen)
+    give(broker, right(Op.ALTER_CONFIGS, T), replace(right(Op.WRITE, T), resource_name="other"))
+    assert (ask(authorize), ask(other)) == ([], [])
+    assert len(stub.seen) == seen + 2
 
 
 async def test_rules_that_cannot_be_read_are_left_to_the_controller(
