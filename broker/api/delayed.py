@@ -41,7 +41,7 @@ def _list(call: Call, topic: str, asked: ld.ListedPartition, most: int) -> ld.Li
     if isinstance(source, ErrorCode):
         result.error_code = source
         return result
-    behind = source.schedule.index.behind(Entry(asked.after_due_ms, asked.after_offset))
+    behind = source.behind(Entry(asked.after_due_ms, asked.after_offset))
     for count, entry in enumerate(behind, 1):
         if 0 <= asked.before_due_ms <= entry.due_ms:
             break
@@ -148,7 +148,7 @@ def _describe(call: Call, topic: str, index: int) -> df.ForwardingStatus:
     source = _source(call, topic, index)
     if isinstance(source, ErrorCode):
         return df.ForwardingStatus(partition_index=index, error_code=source)
-    counts, next_due_ms = source.counts, source.schedule.index.next_due_ms
+    counts, next_due_ms = source.counts, source.next_due_ms
     leading = source.leading
     queues = [] if leading is None else [queue for queue in leading.targets if queue.plans]
     return df.ForwardingStatus(

@@ -21,6 +21,7 @@ from ...storage.topic_config import TopicConfig
 from .due_index import Entry
 from .emitting import partition_of, size_of
 from .lead import Lead, Wanted, grouped, replace, without_deleted
+from .shelves import Reason
 from .steps import MOST_PLANNED, End, Kind
 from .targets import GaveUp
 
@@ -35,6 +36,8 @@ EXPIRED: Final = ErrorCode.REQUEST_TIMED_OUT
 _BY_HEADER: Final = TtlRule(by_header=True)
 MOST_BYTES: Final = 512 << 10
 """The most bytes of records in one batch, unless one record is larger."""
+BURIED_TOGETHER: Final = 20
+"""The most dead letters of one batch, which may be as large as records can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,11 @@ class Outlook:
     """True if records may be forwarded to the topic of this name now."""
     deleted: Container[int] = ()
     """Offsets of other records that are not in the log any more."""
+    is_held: Callable[[TopicIdPartition, bool], bool] = lambda _, several: False
+    """Returns True if a record has to wait for a target partition: its only one, or one of
+    several."""
+    most_bytes: Callable[[TopicIdPartition], int] = lambda _: MOST_BYTES
+    """Returns the most bytes of records in one batch for a target partition."""
 
     def is_deleted(self, offset: int) -> bool:
         """True if the record at an offset is not in the log any more."""
@@ -76,8 +84,23 @@ class Draft:
     """Offsets that go nowhere, as the rules say."""
     expired: list[int] = field(default_factory=list)
     """Offsets whose time to live is over; their owners say so, and nobody gets them."""
-    waiting: list[Entry] = field(default_factory=list)
-    """The records whose target is not there now."""
+    waiting: dict[Reason, list[Entry]] = field(default_factory=dict)
+    """The records that have to wait for their target, by what they wait for."""
+    buried: dict[ErrorCode, list[int]] = field(default_factory=dict)
+    """The offsets of dead letters."""
+
+    def wait(self, reason: Reason, entry: Entry) -> None:
+        """Let a record wait."""
+        self.waiting.setdefault(reason, []).append(entry)
+
+    def bury(self, entry: Entry, code: ErrorCode, outlook: Outlook) -> None:
+        """Make a record a dead letter, unless it has to wait for that, too."""
+        topic = outlook.dead_letters
+        target = None if topic is None else _grave_in(topic, outlook)
+        if target is not None and outlook.is_held(target, False):
+            self.wait(target, entry)
+        else:
+            self.buried.setdefault(code, []).append(entry.offset)
 
 
 def draft(
@@ -94,17 +117,24 @@ def draft(
             made.dropped.append(entry.offset)
         elif _is_expired(entry, record, outlook, wall_ms):
             if config.buries_expired and outlook.dead_letters is not None:
-                _bury(made, [entry.offset], EXPIRED, outlook)
+                made.bury(entry, EXPIRED, outlook)
             else:
                 made.expired.append(entry.offset)
         elif hops_of(record.headers) >= HOPS_MAX:
-            _bury(made, [entry.offset], ErrorCode.INVALID_RECORD, outlook)
+            made.bury(entry, ErrorCode.INVALID_RECORD, outlook)
         else:
-            for target in _targets_of(entry, record, outlook, wall_ms, made):
-                index = partition_of(record, outlook.source, len(target.partitions), config)
-                placed.append((TopicIdPartition(target.topic_id, index), entry.offset))
-                sizes.append(size_of(record))
-    wanted = grouped(placed, MOST_PLANNED, sizes, MOST_BYTES)
+            topics = _targets_of(entry, record, outlook, wall_ms, made)
+            targets = [_partition_in(topic, record, outlook) for topic in topics]
+            several = len(targets) > 1
+            held = [each for each in targets if outlook.is_held(each, several)]
+            if held:
+                made.wait(held[0], entry)
+                continue
+            placed.extend((each, entry.offset) for each in targets)
+            sizes.extend([size_of(record)] * len(targets))
+    wanted = grouped(placed, MOST_PLANNED, sizes, outlook.most_bytes)
+    for code, offsets in made.buried.items():
+        _bury(made, offsets, code, outlook)
     moved = tuple(entry for entry in due if entry.offset in outlook.moved)
     made.wanted.extend(each._replace(moved=moved) for each in wanted)
     return made
@@ -126,12 +156,12 @@ def _targets_of(
     if matched is not None:
         names = matched
     elif routes is not None and config.route.unmatched == DEAD_LETTER:
-        _bury(made, [entry.offset], UNROUTED, outlook)
+        made.bury(entry, UNROUTED, outlook)
         return []
     elif config.delay.is_on and (routes is None or config.route.unmatched == DEFAULT):
         name = _target_of(record, config.delay)
         if name is None:
-            _bury(made, [entry.offset], UNTARGETED, outlook)
+            made.bury(entry, UNTARGETED, outlook)
             return []
         names = (name,)
     if not names:
@@ -143,10 +173,15 @@ def _targets_of(
         is_denied = len(allowed) < len(names)
         since_ms = max(entry.due_ms, record.timestamp)
         if len(names) == 1 and wall_ms - since_ms < config.delay.undeliverable_ms:
-            made.waiting.append(entry)
+            made.wait(names[0], entry)
         else:
-            _bury(made, [entry.offset], DENIED if is_denied else MISSING, outlook)
+            made.bury(entry, DENIED if is_denied else MISSING, outlook)
     return found
+
+
+def _partition_in(topic: Topic, record: Record, outlook: Outlook) -> TopicIdPartition:
+    count, config = len(topic.partitions), outlook.config.delay
+    return TopicIdPartition(topic.topic_id, partition_of(record, outlook.source, count, config))
 
 
 def _target_of(record: Record, config: DelayConfig) -> str | None:
@@ -185,6 +220,12 @@ def _bury(made: Draft, offsets: Sequence[int], code: ErrorCode, outlook: Outlook
     if topic is None:
         made.dropped.extend(offsets)
         return
-    index = outlook.source.partition % len(topic.partitions)
-    target = TopicIdPartition(topic.topic_id, index)
-    made.wanted.extend(Wanted(target, Kind.DEAD_LETTER, (each,), code) for each in offsets)
+    target = _grave_in(topic, outlook)
+    made.wanted.extend(
+        Wanted(target, Kind.DEAD_LETTER, tuple(offsets[at : at + BURIED_TOGETHER]), code)
+        for at in range(0, len(offsets), BURIED_TOGETHER)
+    )
+
+
+def _grave_in(topic: Topic, outlook: Outlook) -> TopicIdPartition:
+    return TopicIdPartition(topic.topic_id, outlook.source.partition % len(topic.partitions))

@@ -32,6 +32,8 @@ class Wanted(NamedTuple):
     code: ErrorCode = ErrorCode.NONE
     moved: tuple[Entry, ...] = ()
     """The records whose times were changed, with these times; others may be among them."""
+    planned_ms: int = 0
+    """The wall time at which the records were planned before: the clock may have been set back."""
 
 
 class Replacement(NamedTuple):
@@ -114,7 +116,7 @@ class Lead:
             sequence,
             wanted.kind,
             int(wanted.code),
-            planned_ms,
+            max(planned_ms, wanted.planned_ms),
             wanted.offsets,
             _of(wanted.offsets, wanted.moved),
         )
@@ -128,8 +130,8 @@ class Lead:
 def replace(gave_up: GaveUp, *, has_dead_letters: bool) -> Replacement:
     """Decide what becomes of the plans of a closed queue.
 
-    Records that a target refuses are tried one by one. One that is refused by itself is a dead
-    letter, or goes on trying under its own producer id. All other plans are made again.
+    Of a batch that a target refuses both halves are tried. A record that is refused by itself is a
+    dead letter, or goes on trying under its own producer id. All other plans are made again.
     """
     failed, code = gave_up.plans[0], gave_up.code
     if code == ErrorCode.UNKNOWN_TOPIC_ID:
@@ -143,11 +145,13 @@ def replace(gave_up: GaveUp, *, has_dead_letters: bool) -> Replacement:
     if code not in REFUSED:
         again.append(_again(failed))
     elif len(failed.offsets) > 1:
-        again.extend(_again(failed, offset) for offset in failed.offsets)
+        half = len(failed.offsets) // 2
+        again.append(_again(failed, *failed.offsets[:half]))
+        again.append(_again(failed, *failed.offsets[half:]))
     elif has_dead_letters and failed.kind is not Kind.DEAD_LETTER:
         dead = failed.offsets
     else:
-        again.append(Wanted(failed.target, Kind.ALONE, failed.offsets, code, failed.moved))
+        again.append(_again(failed)._replace(kind=Kind.ALONE, code=code))
     again.extend(map(_again, gave_up.plans[1:]))
     return Replacement(ends, tuple(again), dead)
 
@@ -176,11 +180,15 @@ def _of(offsets: Sequence[int], moved: Sequence[Entry]) -> tuple[Entry, ...]:
 
 def _again(plan: Plan, *offsets: int) -> Wanted:
     code = ErrorCode(plan.code)
-    return Wanted(plan.target, plan.kind, offsets or plan.offsets, code, plan.moved)
+    what = offsets or plan.offsets
+    return Wanted(plan.target, plan.kind, what, code, plan.moved, plan.planned_ms)
 
 
 def grouped(
-    placed: Sequence[tuple[TopicIdPartition, int]], most: int, sizes: Sequence[int], most_bytes: int
+    placed: Sequence[tuple[TopicIdPartition, int]],
+    most: int,
+    sizes: Sequence[int],
+    most_bytes: Callable[[TopicIdPartition], int],
 ) -> list[Wanted]:
     """Return a batch for each target partition, or several, of records in their order.
 
@@ -190,7 +198,7 @@ def grouped(
     held: dict[TopicIdPartition, int] = {}
     for (target, offset), size in zip(placed, sizes, strict=True):
         open_ones = batches.setdefault(target, [])
-        if not open_ones or len(open_ones[-1]) == most or held[target] + size > most_bytes:
+        if not open_ones or len(open_ones[-1]) == most or held[target] + size > most_bytes(target):
             open_ones.append([])
             held[target] = 0
         open_ones[-1].append(offset)

@@ -12,11 +12,12 @@ from typing import Final
 
 from ...protocol.control.image import MetadataImage
 from ...protocol.errors import ErrorCode
+from ...protocol.records.batch_header import BatchHeader
 from ...protocol.records.records import Record
 from ...protocol.types import TopicPartition
 from ...runtime.runtime import Runtime
 from ..coordinator.producer_ids import ProducerIds
-from ..partition.own_batches import append_own
+from ..partition.own_batches import refuse_own, stage_own
 from ..partition.partition import Partition
 from .changing import Change, Changes, Done, Limits
 from .drafting import Outlook, draft, replace_in
@@ -24,16 +25,17 @@ from .due_index import Entry
 from .folding import short_key
 from .lead import Lead, NeedsId
 from .pace import Pace
-from .parked import ParkedRecords, TooMuch
+from .parked import ParkedRecords
 from .replacing import keys_behind
 from .schedule import Schedule
 from .steps import MOST_PLANNED, End, Kind, Plan, Step, encode
+from .taking import Taking
 from .targets import Ended, GaveUp, Outcome, Targets
 
-READ_BYTES: Final = 4 << 20
-"""About the most bytes of the records of one step, unless one record is larger."""
 MOST_PLANS: Final = 100_000
-"""The most plans that have not ended, of one source partition; then nothing more is planned."""
+MOST_ON_THEIR_WAY: Final = 1_000_000
+"""The most plans that have not ended, of one source partition, and about the most of their records;
+then nothing more is planned."""
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +82,7 @@ class Leading:
         self.targets = Targets()
         self.ends: list[End] = []
         """The answers of targets that are not written yet."""
-        self.taken: list[Entry] = []
-        """The records of the step that is not folded yet, or of the one that is being made."""
+        self.taking = Taking(ground, self.targets, lambda: self.may_take)
         self.is_sending = False
         """True once the plans of earlier leaders are queued."""
         self.lacks_id = False
@@ -91,12 +92,8 @@ class Leading:
         self._gave_up: list[GaveUp] = []
         self._changes = Changes()
         self._is_turn_of_changes = True
-        self._taken_ms = 0
-        """The wall time by which `taken` was due, even if the clock was set back since."""
         self._step_end = 0
         """The offset behind the step that is not folded yet."""
-        self._most = MOST_PLANNED
-        """The most records of a step, fewer while records are large."""
 
     @property
     def is_over(self) -> bool:
@@ -118,12 +115,16 @@ class Leading:
         config = ground.partition.log.config.delay
         if config.paused or (config.is_on and ground.is_clock_ahead_by(config.clock_ahead_max_ms)):
             return False
-        return len(ground.schedule.state.plans) < MOST_PLANS
+        plans = ground.schedule.state.plans
+        if len(plans) < MOST_ON_THEIR_WAY // MOST_PLANNED:
+            return True
+        on_their_way = sum(len(plan.offsets) for plan in plans.values())
+        return len(plans) < MOST_PLANS and on_their_way < MOST_ON_THEIR_WAY
 
     def close(self) -> None:
         """End the epoch. The last step may be lost, or be folded later."""
         self._ground.parked.forget()
-        self._give_back()
+        self.taking.close()
         self._changes.fail()
 
     def change(self, changes: Sequence[Change], done: Done) -> None:
@@ -152,6 +153,7 @@ class Leading:
             plan = outcome.plans[0]
             log.warning("%s: offset %d: %s", self, plan.offsets[0], outcome.code.name)
             self._gave_up.append(outcome)
+            self.taking.on_gave_up(outcome)
 
     def __str__(self) -> str:
         name = self._ground.name
@@ -164,7 +166,7 @@ class Leading:
         folded = ground.schedule.state.folded
         if leader is None or folded < known_up_to or not leader.is_high_watermark_settled:
             return False
-        self.taken = []
+        self.taking.taken = []
         self._changes.on_committed()
         if not self.is_sending:
             self.is_sending = True
@@ -211,15 +213,15 @@ class Leading:
         ground, lead = self._ground, self._lead
         if self.lacks_id:
             return False
-        found = await self._read_due()
+        found = await self.taking.read()
         if self.is_over or found is None:
-            self._give_back()
+            self.taking.give_back()
             self._rest()
             return False
         self._defer_replaced(found)
         outlook = self._outlook
-        made = draft(self.taken, found, outlook, ground.runtime.wall_ms())
-        self._defer(made.waiting)
+        made = draft(self.taking.taken, found, outlook, ground.runtime.wall_ms())
+        self.taking.shelve(made.waiting)
         ends = replace_in(made, self._gave_up, outlook, lead)
         is_quiet = not (made.wanted or made.dropped or made.expired or made.passed or ends)
         now_ms = ground.runtime.monotonic_ms()
@@ -227,16 +229,16 @@ class Leading:
             return False
         before = lead.mark()
         try:
-            planned_ms = self._taken_ms if self.taken else ground.runtime.wall_ms()
+            planned_ms = self.taking.taken_ms if self.taking.taken else ground.runtime.wall_ms()
             plans = lead.plan(made.wanted, planned_ms)
         except NeedsId:
-            self._give_back()
+            self.taking.give_back()
             self._ask_for_id()
             return False
         over = (tuple(made.dropped), (*made.expired, *made.passed))
         if not self._write(Step(tuple(plans), (*self.ends, *ends), *over)):
             lead.restore(before)
-            self._give_back()
+            self.taking.give_back()
             self._rest()
             return False
         self.ends, self._gave_up = [], []
@@ -249,59 +251,18 @@ class Leading:
         ground.write_staged()
         return True
 
-    async def _read_due(self) -> dict[int, Record] | None:
-        """Take the records to plan now from the index, and read them; None if reading fails."""
-        ground = self._ground
-        if not ground.pace.may_take(ground.runtime.monotonic_ms()):
-            return {}
-        while True:
-            self._take_due()
-            count = len(self.taken)
-            try:
-                found = await ground.parked.read((each.offset for each in self.taken), READ_BYTES)
-            except TooMuch:
-                self._most = max(1, count // 2)
-                self._give_back()
-                continue
-            ground.pace.on_taken(count, self._most, ground.runtime.monotonic_ms())
-            if count == self._most:
-                self._most = min(2 * count, MOST_PLANNED)
-            return found
-
     def _defer_replaced(self, found: Mapping[int, Record]) -> None:
         """Let records wait again that newer ones, not committed yet, may take the place of."""
         ground = self._ground
         rule = ground.partition.log.config.delay.rule
-        if rule is None or not rule.replaces or not self.taken:
+        if rule is None or not rule.replaces or not self.taking.taken:
             return
         ground.write_staged()
         behind = keys_behind(ground.partition, ground.schedule.state)
-        deferred = [each for each in self.taken if _may_be_replaced(found.get(each.offset), behind)]
-        self._defer(deferred)
-
-    def _take_due(self) -> None:
-        ground = self._ground
-        is_over = ground.schedule.state.is_over
-        while self.may_take and not self.taken:
-            self._taken_ms = ground.runtime.wall_ms()
-            taken = ground.schedule.index.take(self._taken_ms, self._most)
-            # A record whose time was changed to and fro has two entries.
-            self.taken = [each for each in dict.fromkeys(taken) if not is_over(each)]
-            if not taken:
-                break
-
-    def _give_back(self) -> None:
-        """Let the records wait again that were taken from the index."""
-        self._ground.schedule.index.add(self.taken)
-        self.taken = []
-
-    def _defer(self, waiting: list[Entry]) -> None:
-        """Let records wait again that cannot be planned now."""
-        if waiting:
-            self._ground.schedule.index.add(waiting)
-            kept = dict.fromkeys(waiting)
-            self.taken = [each for each in self.taken if each not in kept]
-            self._rest()
+        deferred = [
+            each for each in self.taking.taken if _may_be_replaced(found.get(each.offset), behind)
+        ]
+        self.taking.defer(deferred)
 
     @property
     def _outlook(self) -> Outlook:
@@ -311,18 +272,20 @@ class Leading:
         deleted = ground.parked.deleted
         may_write = ground.may_write_as(config.delay.authorize)
         topic = ground.image().topic
-        return Outlook(ground.name, config, topic, start, moved, may_write, deleted)
+        gates = self.taking.is_held, self.taking.most_bytes
+        return Outlook(ground.name, config, topic, start, moved, may_write, deleted, *gates)
 
     def _queue(self, plans: Iterable[Plan]) -> None:
         for plan in plans:
             self.targets.add(plan)
 
     def _write(self, step: Step) -> bool:
-        """Append a step; return False if it cannot be appended now."""
+        """Append a step, however large; return False if it cannot be appended now."""
         partition, wall_ms = self._ground.partition, self._ground.runtime.wall_ms()
-        appended = append_own(partition, encode(step, wall_ms), wall_ms)
-        if appended.error:
+        if refuse_own(partition):
             return False
+        batch = memoryview(encode(step, wall_ms))
+        appended = stage_own(partition, batch, BatchHeader(batch), wall_ms)
         self._step_end = appended.last_offset + 1
         return True
 

@@ -6,7 +6,7 @@ new leader has nothing to read again.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -114,8 +114,10 @@ class Schedule:
                 self.state, self.index = restoring.state, restoring.index
                 self._saved = self.state.folded
 
-    async def save(self, taken: Sequence[Entry]) -> None:
-        """Write a snapshot, unless the newest is of now; `taken` waits and is not in the index.
+    async def save(self, taken: Sequence[Entry] = (), shelves: Iterable[DueIndex] = ()) -> None:
+        """Write a snapshot, unless the newest is of now.
+
+        `taken` and what is in `shelves` waits, too, and is not in the index.
 
         Nothing must be folded or taken meanwhile.
         """
@@ -123,7 +125,7 @@ class Schedule:
         rule = partition.log.config.forwarding_rule
         if rule is None or state.folded == self._saved or partition.offline_because:
             return
-        frames = frames_of(state, self.index, taken, rule)
+        frames = frames_of(state, (self.index, *shelves), taken, rule)
         try:
             await write_frames(partition.log.files, self._path, frames)
         except LogDirectoryFailed as error:

@@ -34,23 +34,21 @@ class OtherSnapshot(Exception):
 
 
 def frames_of(
-    state: SourceState, index: DueIndex, taken: Sequence[Entry], rule: DelayRule
+    state: SourceState, indexes: Iterable[DueIndex], taken: Sequence[Entry], rule: DelayRule
 ) -> Iterator[bytes]:
     """Return the frames of a snapshot; nothing in it must change until the last one is taken.
 
-    `taken` are entries that wait and are not in the index now.
+    `taken` are entries that wait and are in no index now.
     """
     settled = state.settled
     head = (VERSION, _said(rule), state.folded, state.epoch, settled.lowest, state.prune_at)
     yield _frame("head", head)
     for block in settled.blocks():
         yield _frame("settled", block)
-    for run in index.packed():
-        yield _frame("waiting", run)
-    if taken:
-        rest = DueIndex()
-        rest.add(taken)
-        yield from (_frame("waiting", run) for run in rest.packed())
+    rest = DueIndex()
+    rest.add(taken)
+    for index in (*indexes, rest):
+        yield from (_frame("waiting", run) for run in index.packed())
     yield from _frames("plans", map(plan_fields, state.plans.values()))
     yield from _frames("moved", state.moved.items())
     yield from _frames("cancelled", state.cancelled)

@@ -9,7 +9,8 @@ answers, or a record is due. Nothing is polled.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import heapq
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...protocol.control.image import MetadataImage
@@ -20,6 +21,7 @@ from ..coordinator.producer_ids import ProducerIds
 from ..deadlines import Deadline, Deadlines
 from ..partition.partition import Partition
 from .changing import Change, Done
+from .due_index import DueIndex, Entry
 from .leading import Counts, Ground, Leading
 from .pace import Pace
 from .parked import ParkedRecords
@@ -75,6 +77,21 @@ class Source:
         """The records that are not planned, or not yet by a step that is committed."""
         return self.schedule.state.waiting
 
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the first record is or was due that waits; None if none does."""
+        times = [each.next_due_ms for each in self._indexes]
+        return min((each for each in times if each is not None), default=None)
+
+    def behind(self, entry: Entry) -> Iterator[Entry]:
+        """Return the entries that wait and follow this one, in order; some may be over."""
+        return heapq.merge(*(index.behind(entry) for index in self._indexes))
+
+    @property
+    def _indexes(self) -> list[DueIndex]:
+        shelves = () if self.leading is None else self.leading.taking.shelves
+        return [self.schedule.index, *shelves]
+
     # What wakes it.
 
     def on_data(self, partition: Partition | None = None) -> None:
@@ -99,7 +116,7 @@ class Source:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         if saves and self._is_loaded:
-            await self.schedule.save(())
+            await self.schedule.save()
 
     def change(self, changes: Sequence[Change], done: Done) -> None:
         """Cancel records that wait, or change their times.
@@ -130,7 +147,7 @@ class Source:
             if not await self.schedule.fold():
                 self._pace.rest(self._room.runtime.monotonic_ms())
             if self.schedule.is_save_due:
-                await self.schedule.save(() if self.leading is None else self.leading.taken)
+                await self._save()
             partition = self.partition
             held = self.pending + self.schedule.state.undecided_count
             partition.staging.is_full = held >= partition.log.config.delay.pending_max
@@ -144,6 +161,13 @@ class Source:
                 self._room.send(self)
             self._set_alarm(may_plan=may_plan)
             await self._woken.wait()
+
+    async def _save(self) -> None:
+        if self.leading is None:
+            await self.schedule.save()
+        else:
+            taking = self.leading.taking
+            await self.schedule.save(taking.taken, taking.shelves)
 
     def _follow_role(self) -> None:
         """Begin or end to lead, as the partition does."""
@@ -175,7 +199,7 @@ class Source:
 
     def _on_rewritten(self) -> None:
         if self.leading is not None:
-            self.leading.taken = []
+            self.leading.taking.forget()
         self._stop_leading()
 
     def _stop_leading(self) -> None:
@@ -193,9 +217,8 @@ class Source:
         times = [] if ready_ms is None else [ready_ms]
         due_in_ms, has_ends = None, False
         if leading is not None and may_plan and leading.is_step_folded and not leading.lacks_id:
-            due_ms, has_ends = self.schedule.index.next_due_ms, bool(leading.ends)
-            if due_ms is not None and leading.may_take:
-                due_in_ms = due_ms - runtime.wall_ms()
+            has_ends = bool(leading.ends)
+            due_in_ms = leading.taking.next_in_ms() if leading.may_take else None
         next_ms = self._pace.next_ms(runtime.monotonic_ms(), due_in_ms, has_ends=has_ends)
         times.extend([] if next_ms is None else [next_ms])
         if times:

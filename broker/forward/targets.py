@@ -37,6 +37,7 @@ REFUSED: Final = (
     ErrorCode.INVALID_REQUEST,
 )
 """The target refuses these records as they are, and may take them under other settings."""
+TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 OUT_OF_SEQUENCE: Final = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.UNKNOWN_PRODUCER_ID,
@@ -150,6 +151,13 @@ class Targets:
             queue = TargetQueue(plan.target, plan.producer_id, deque())
             queues[plan.producer_id] = queue
         queue.plans.append(plan)
+
+    def open_plans(self, target: TopicIdPartition) -> int:
+        """Return how many plans a target partition has not taken, those left out that are ALONE."""
+        queues = self._queues.get(target)
+        if queues is None:
+            return 0
+        return sum(len(each.plans) for each in queues.values() if each.plans and not each.is_alone)
 
     def ready(self, now_ms: int) -> list[TargetQueue]:
         """Return the queues that may send now."""

@@ -72,5 +72,5 @@ def _held(source: Source) -> int:
 
 
 def _overdue(source: Source, wall_ms: int) -> float:
-    due_ms = source.schedule.index.next_due_ms
+    due_ms = source.next_due_ms
     return 0 if due_ms is None else max(0, wall_ms - due_ms) / 1000

@@ -508,6 +508,7 @@ TOO_LARGE = ErrorCode.MESSAGE_TOO_LARGE
     ("failed", "code", "has_dead_letters", "wanted", "dead"),
     [
         (plan(1, 4, 5), TOO_LARGE, True, [(Kind.DUE, (4,)), (Kind.DUE, (5,))], ()),
+        (plan(1, 4, 5, 6), TOO_LARGE, True, [(Kind.DUE, (4,)), (Kind.DUE, (5, 6))], ()),
         (plan(1, 4), TOO_LARGE, True, [], (4,)),
         (plan(1, 4), TOO_LARGE, False, [(Kind.ALONE, (4,))], ()),
         (plan(1, 4, kind=Kind.DEAD_LETTER), TOO_LARGE, True, [(Kind.ALONE, (4,))], ()),
@@ -537,9 +538,9 @@ def test_records_of_a_deleted_target_are_dead_letters_together() -> None:
 
 def test_batches_are_bounded_in_number_and_size() -> None:
     placed = [(T0, 1), (T1, 2), (T0, 3), (T0, 4), (T0, 5)]
-    by_number = grouped(placed, 2, [1] * 5, 100)
+    by_number = grouped(placed, 2, [1] * 5, lambda _: 100)
     assert [each.offsets for each in by_number] == [(1, 3), (4, 5), (2,)]
-    by_size = grouped(placed, 9, [60, 1, 60, 30, 200], 100)
+    by_size = grouped(placed, 9, [60, 1, 60, 30, 200], lambda _: 100)
     assert [each.offsets for each in by_size] == [(1,), (3, 4), (5,), (2,)]
 
 
@@ -566,7 +567,7 @@ def outlook(**settings: str) -> Outlook:
 def test_a_record_waits_for_its_target_for_some_time() -> None:
     due, found = [Entry(5, 4)], {4: record(4)}
     gone = outlook(target="gone", dead_letters="dead")
-    assert draft(due, found, gone, 3_600_999).waiting == due
+    assert draft(due, found, gone, 3_600_999).waiting == {"gone": due}
     made = draft(due, found, gone, 3_601_000)
     (wanted,) = made.wanted
     assert (wanted.kind, wanted.target.partition) == (Kind.DEAD_LETTER, 3)

@@ -82,7 +82,7 @@ def batch_of(said: tuple[Any, ...], offset: int) -> bytearray:
 
 def restored(one: Folding, taken: list[Entry]) -> Folding:
     restoring = Restoring(RULE)
-    for frame in frames_of(one.state, one.index, taken, RULE):
+    for frame in frames_of(one.state, [one.index], taken, RULE):
         restoring.add(frame)
     assert restoring.is_whole
     return Folding(restoring.state, restoring.index)
@@ -118,7 +118,7 @@ def test_r_31_many_that_wait_are_restored() -> None:
 
 
 def test_a_snapshot_of_other_settings_is_not_used() -> None:
-    frames = [*frames_of(SourceState(), DueIndex(), [], RULE)]
+    frames = [*frames_of(SourceState(), [DueIndex()], [], RULE)]
     for other in (RULE._replace(by="fixed"), RULE._replace(replaces=False)):
         with pytest.raises(OtherSnapshot, match="other settings"):
             Restoring(other).add(frames[0])
@@ -140,7 +140,7 @@ def test_a_snapshot_of_other_settings_is_not_used() -> None:
 )
 def test_no_frame_does_harm(fields: list[Any]) -> None:
     restoring = Restoring(RULE)
-    for frame in frames_of(SourceState(), DueIndex(), [], RULE):
+    for frame in frames_of(SourceState(), [DueIndex()], [], RULE):
         restoring.add(frame)
     try:
         packed = msgpack.packb(fields)

@@ -4,10 +4,12 @@ import random
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from minikafka.broker.forward.leading import READ_BYTES
+from minikafka.broker.forward.steps import Step, encode
+from minikafka.broker.forward.taking import READ_BYTES
 from minikafka.client.errors import AdminError, DeliveryFailed
 from minikafka.client.producer.producer import Producer
 from minikafka.protocol.delays import DELAY_MS, DELIVER_AT, DUE, HOPS, SOURCE
@@ -428,6 +430,28 @@ async def test_r_33_as_many_may_wait_as_the_setting_says(stage: Stage) -> None:
     assert refused.value.error.code is ErrorCode.POLICY_VIOLATION
     await stage.alter_configs("later", {"minikafka.delay.pending.max": "11"})
     await park(stage, (b"more", 60_000))
+
+
+@staged()
+async def test_r_28_steps_may_be_larger_than_the_topics_messages(stage: Stage) -> None:
+    await delay_topic(stage, targets=3)
+    values = [b"%d" % each for each in range(400)]
+    await park(stage, *[(value, 3_000) for value in values])
+    await stage.alter_configs("later", {"max.message.bytes": "300"})
+    sizes: list[int] = []
+
+    def noted(step: Step, wall_ms: int) -> bytearray:
+        batch = encode(step, wall_ms)
+        sizes.append(len(batch))
+        return batch
+
+    with patch("minikafka.broker.forward.leading.encode", noted):
+        await until_idle(stage)
+    assert max(sizes) > 300
+    arrived = [
+        record.value or b"" for index in range(3) for record in await in_target(stage, index)
+    ]
+    assert sorted(arrived) == sorted(values)
 
 
 @staged()

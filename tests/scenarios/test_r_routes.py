@@ -1,12 +1,15 @@
 """Scenarios R: topics whose records are copied to others, by rules."""
 
 import json
+from unittest.mock import patch
 
 import pytest
 
+from minikafka.broker.forward import taking
 from minikafka.client.errors import AdminError
 from minikafka.client.producer.producer import Producer
 from minikafka.protocol.delays import DELAY_MS, SOURCE
+from minikafka.protocol.types import TopicPartition
 
 from ..simulation.stage import Stage, staged
 from .delay_stage import MIN_ISR, headers_of, in_target, source_of, until_idle
@@ -43,6 +46,12 @@ async def send(stage: Stage, *sent: tuple[bytes, bytes, dict[str, bytes]]) -> No
     await client.ask(ask)
 
 
+def shelved(stage: Stage) -> int:
+    """Return how many records wait for their targets."""
+    leading = source_of(stage, 1).leading
+    return 0 if leading is None else sum(map(len, leading.taking.shelves))
+
+
 @staged()
 async def test_r_50_a_record_goes_to_every_topic_that_the_rules_name(stage: Stage) -> None:
     await topics(stage, [KIND, EU])
@@ -77,6 +86,45 @@ async def test_r_50_a_target_that_does_not_commit_holds_up_no_other_and_gets_eac
     stage.start(1)
     await until_idle(stage, 120)
     assert await stage.read("a") == values
+    assert await stage.read("b") == values
+
+
+@staged()
+async def test_r_50_records_for_a_topic_that_is_gone_hold_up_no_other(stage: Stage) -> None:
+    with patch.object(taking, "MOST_PLANNED", 10):
+        await topics(stage, [EU])
+    await stage.alter_configs("later", {"minikafka.delay.target": "a"})
+    await stage.delete_topic("b")
+    await send(stage, *[(b"eu-", b"for b", {}) for _ in range(40)])
+    await stage.until(lambda: shelved(stage) == 40, "all wait for b")
+    await send(stage, *[(b"us", b"for a", {}) for _ in range(40)])
+    await stage.until(lambda: stage.partition(2, "a").high_watermark >= 40, "all in a")
+    there = TopicPartition("later", 0)
+    assert len(await stage.admin(lambda admin: admin.list_delayed([there], limit=99))) == 40
+    await stage.create_topic("b", 1)
+    await until_idle(stage)
+    assert await stage.read("b") == [b"for b"] * 40
+
+
+@staged()
+async def test_r_50_what_waits_for_a_target_that_takes_nothing_is_planned_when_it_does(
+    stage: Stage,
+) -> None:
+    await topics(stage, [EU])
+    await stage.alter_configs("later", {"minikafka.delay.target": "a"})
+    await stage.alter_configs("b", {"min.insync.replicas": "3"})
+    stage.kill(2)
+    values = [b"%d" % number for number in range(20)]
+    with patch.object(taking.Taking, "most_open", 3):
+        for value in values:
+            await send(stage, (b"eu-", value, {}), (b"us", value, {}))
+            await stage.sleep(0.5)
+        leader = stage.state("a").leader
+        await stage.until(lambda: stage.partition(leader, "a").high_watermark >= 20, "all in a", 30)
+        assert 3 <= len(source_of(stage, 1).schedule.state.plans) <= 5
+        assert shelved(stage) >= 15
+        stage.start(2)
+        await until_idle(stage, 120)
     assert await stage.read("b") == values
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from minikafka.aio import Admin, Consumer, Delivery, NewTopic, Producer, TopicPartition
 from minikafka.broker.forward.schedule import Schedule
+from minikafka.broker.forward.taking import Taking
 from minikafka.client.admin.delayed_types import DelayedRecord
 from minikafka.client.errors import AdminError
 from minikafka.protocol.delays import DELAY_MS, DUE, SOURCE
@@ -47,7 +48,9 @@ EXPIRES = {"minikafka.ttl.enable": "true", "minikafka.ttl.strict": "true"}
 KEEPS, REWRITES = {"minikafka.delay.keep.ms": "3600000"}, {"minikafka.delay.keep.ms": "1000"}
 """Forwarded records stay, or go: whole segments of them, or out of segments in which some wait."""
 LONGEST_MS = 6_000
-Schedule.save_after = 100  # So that a run has snapshots while brokers run.
+# So that a run has snapshots while brokers run, and records that wait for slow targets.
+Schedule.save_after = 100
+Taking.most_open, Taking.most_open_shared = 2, 5
 
 
 def topic_shape(name: str, *, group: bool) -> TopicShape:
