@@ -11,6 +11,7 @@ import errno
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from ...runtime.config import INT64_MAX
 from ...runtime.errors import WorkerLost
@@ -153,7 +154,7 @@ class Compactor:
     async def _run(
         self, owner: Log, groups: list[list[Segment]], order: Order, token: bytes
     ) -> int | None:
-        cuts = owner.cuts
+        cuts, left = owner.cuts, groups
         given: Order | None = order
         while True:
             done = await self._runtime.offload(step, self._runtime.fs, token, given, STEP_BYTES)
@@ -161,10 +162,13 @@ class Compactor:
             if not owner.is_in_use or owner.cuts != cuts or owner.copy is not None:
                 await self._runtime.offload(forget, token)
                 return None
+            if done.failure is not None and any(each.is_removed for each in chain(*left)):
+                return None  # Retention has deleted a segment before it was read.
             if _is_given_up(owner, done):
                 return None
             if done.finished is not None:
                 group = groups[done.finished.group]
+                left = groups[done.finished.group + 1 :]
                 if any(each.is_removed for each in group):
                     await self._runtime.offload(forget, token)
                     return None  # Retention has deleted a segment.

@@ -173,6 +173,12 @@ class Agent:
             self.log.append(line.rstrip())
 
 
+def end_of(agent: Agent, topic: str) -> int:
+    """Ask for the end of a topic's only partition."""
+    ((_, end),) = agent.ask("ends", topic=topic, partitions=1)
+    return int(end)
+
+
 class Agents:
     """Agents of every client; those that have done their work are taken again."""
 

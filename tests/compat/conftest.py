@@ -14,7 +14,7 @@ from ..support.cluster import Cluster
 from . import javascript
 from .agent import Agent, Agents
 from .clients import JAVASCRIPT, client_of
-from .observer import OBSERVATIONS, Observer, Test, start_observed
+from .observer import OBSERVATIONS, Fetched, Observer, Test, start_observed
 from .secured import Secured, running
 
 SETTINGS = {
@@ -89,6 +89,13 @@ def observed(request: pytest.FixtureRequest) -> Iterator[None]:
         OBSERVATIONS.running = Test(name, client)
     yield
     OBSERVATIONS.running = None
+
+
+@pytest.fixture
+def fetched(observed: None) -> list[Fetched]:
+    """What this test's client asks of partitions; it grows as the client does."""
+    assert OBSERVATIONS.running is not None
+    return OBSERVATIONS.fetched.setdefault(OBSERVATIONS.running, [])
 
 
 @pytest.hookimpl(trylast=True)

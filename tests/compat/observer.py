@@ -3,6 +3,7 @@
     client -> port of the observer -> port of the broker        (bytes pass untouched)
                      |
                      +- length, API key, version of every request -> Observations
+                     +- offsets and sizes of every Fetch request
 
 Runs in a thread with a loop of its own. A client's connection belongs to the test that was running
 when it was opened: what it still sends while the next test runs is not put down to that one.
@@ -15,6 +16,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+
+from minikafka.protocol.api import ApiKey
+from minikafka.protocol.codec import decode_at, decode_request_header
+from minikafka.protocol.errors import RemoteProtocolError
+from minikafka.protocol.messages.fetch import FetchRequest
 
 from ..support.cluster import Cluster, free_ports
 
@@ -31,6 +37,13 @@ class Test(NamedTuple):
     client: str
 
 
+class Fetched(NamedTuple):
+    """What a Fetch request asks of one partition."""
+
+    offset: int
+    most_bytes: int
+
+
 @dataclass
 class Observations:
     """The requests by test; those of failed tests are dropped."""
@@ -39,6 +52,8 @@ class Observations:
     clients: dict[str, str] = field(default_factory=dict)
     """Which client each test is about."""
     seen: dict[Test, dict[tuple[int, int], int]] = field(default_factory=dict)
+    fetched: dict[Test, list[Fetched]] = field(default_factory=dict)
+    """What each test's client has asked of partitions, in the order in which it did."""
     passed: dict[str, None] = field(default_factory=dict)
 
     def note(self, test: Test, api_key: int, version: int) -> None:
@@ -89,6 +104,38 @@ class Requests:
                 yield key, version
 
 
+class Fetches:
+    """Reads the Fetch requests in a stream of bytes, whole."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Fetched]:
+        """Yield what each Fetch request that ends in `data` asks of each partition."""
+        self._data += data
+        while len(self._data) >= HEADER:
+            end = 4 + int.from_bytes(self._data[:4], "big")
+            if len(self._data) < end:
+                return
+            frame = bytes(self._data[4:end])
+            del self._data[:end]
+            if int.from_bytes(frame[:2], "big") == ApiKey.FETCH:
+                yield from _asked(memoryview(frame))
+
+
+def _asked(frame: memoryview) -> list[Fetched]:
+    try:
+        header, position = decode_request_header(frame)
+        request = decode_at(FetchRequest, header.api_version, frame, position)
+    except RemoteProtocolError:
+        return []
+    return [
+        Fetched(each.fetch_offset, each.partition_max_bytes)
+        for topic in request.topics
+        for each in topic.partitions
+    ]
+
+
 class _Side(asyncio.Protocol):
     """One end of a connection; what it receives goes out at the other."""
 
@@ -126,6 +173,7 @@ class _Asking(_Side):
         super().__init__(observer)
         self._target = target
         self._requests = Requests()
+        self._fetches = Fetches()
         self._client = client
         self._test = OBSERVATIONS.running
 
@@ -157,6 +205,8 @@ class _Asking(_Side):
         if test is not None:
             for key, version in self._requests.feed(data):
                 OBSERVATIONS.note(test, key, version)
+        if test is not None and self._client is None:
+            OBSERVATIONS.fetched.setdefault(test, []).extend(self._fetches.feed(data))
         super().data_received(data)
 
 

@@ -4,9 +4,10 @@ import time
 
 import pytest
 
-from ..support.cluster import Cluster
-from .agent import Agent, Agents, Record
+from ..support.cluster import Cluster, wait_until
+from .agent import Agent, Agents, Record, end_of
 from .clients import ALL
+from .observer import Fetched
 
 pytestmark = pytest.mark.slow
 every_client = pytest.mark.parametrize("client", ALL)
@@ -23,6 +24,20 @@ def topics(cluster: Cluster, agents: Agents) -> None:
             for name in ALL
         ]
         agent.ask("create_topics", topics=made)
+
+
+@pytest.fixture(scope="module")
+def expired(cluster: Cluster, agents: Agents) -> int:
+    """A topic of which all but one record has expired, also at its end; where it ends."""
+    with agents.taken("minikafka", cluster.bootstrap) as (agent,):
+        configs = {"minikafka.ttl.ms": str(HOUR_MS // 6)}
+        topic = {"name": "expired", "partitions": 1, "configs": configs}
+        agent.ask("create_topics", topics=[topic])
+        for number in range(20):
+            agent.produce("expired", [record(b"old" * 1_000, HOUR_MS)] * 20)
+            if number == 9:
+                agent.produce("expired", [record(b"alive")])
+        return end_of(agent, "expired")
 
 
 def record(value: bytes, age_ms: int = 0) -> Record:
@@ -43,3 +58,15 @@ def test_r_40_a_client_reads_on_past_runs_of_expired_batches(agent: Agent, clien
         for isolation in ("read_uncommitted", "read_committed"):
             found = agent.consume(topic, len(alive), partitions=1, isolation=isolation)
             assert [one.value for one in found] == alive
+
+
+@every_client
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_r_40_a_client_reaches_the_end_behind_what_has_expired(
+    agent: Agent, client: str, isolation: str, expired: int, fetched: list[Fetched]
+) -> None:
+    """It asks for no more bytes than before, though nearly all that it was sent was hidden."""
+    agent.tell("consume", topic="expired", count=2, partitions=1, isolation=isolation)
+    wait_until(lambda: fetched and fetched[-1].offset == expired)
+    agent.kill()
+    assert len(dict.fromkeys(each.most_bytes for each in fetched)) == 1

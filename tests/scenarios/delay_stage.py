@@ -1,14 +1,19 @@
 """What the scenarios of delay topics share: the topics, parked records, and what has arrived."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from minikafka.broker.forward.source import Source
+from minikafka.broker.forward.steps import Step, decode
 from minikafka.client.producer.producer import Producer
 from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.delays import DELAY_MS, DELIVER_AT
+from minikafka.protocol.records.batch_header import CONTROL_BIT, headers
+from minikafka.protocol.records.records import records
 from minikafka.protocol.types import TopicPartition
 
+from ..simulation.loop import Process
 from ..simulation.stage import Client, Stage
+from ..simulation.truth import segments_of
 
 MIN_ISR = {"min.insync.replicas": "2"}
 FIXED_100 = {"minikafka.delay.by": "fixed", "minikafka.delay.ms": "100"}
@@ -97,3 +102,55 @@ async def until_idle(stage: Stage, seconds: float = 60) -> None:
 def source_of(stage: Stage, broker: int) -> Source:
     """Return a broker's source of "later"."""
     return stage.broker(broker).parts.forwarder.sources[stage.partition(broker, "later")]
+
+
+async def planned_once(stage: Stage, settings: Mapping[str, str] | None = None) -> int:
+    """Have one record forwarded, so that a later plan needs no new id; return where "later" ends.
+
+    A record that is parked then has this offset, and its plan the next one.
+    """
+    await delay_topic(stage, settings)
+    await park(stage, (b"before", 0))
+    await until_idle(stage)
+    return stage.partition(1, "later").log_end_offset
+
+
+class Moment:
+    """Calls something at the first step of any process after which a condition is true."""
+
+    def __init__(
+        self, stage: Stage, condition: Callable[[], bool], act: Callable[[], None]
+    ) -> None:
+        self.has_come = False
+        loop = stage.world.loop
+        check = loop.after_step
+
+        def after_step(process: Process) -> None:
+            assert check is not None
+            check(process)
+            if not self.has_come and condition():
+                self.has_come = True
+                act()
+
+        loop.after_step = after_step
+
+
+async def at_once(
+    stage: Stage, condition: Callable[[], bool], act: Callable[[], None], what: str
+) -> None:
+    """Wait until a condition is true, and act before any process takes another step."""
+    moment = Moment(stage, condition, act)
+    await stage.until(lambda: moment.has_come, what, 30)
+
+
+def steps_of(stage: Stage, who: int) -> dict[int, Step]:
+    """Return the steps in a broker's log of "later" by their offsets, as they are on its disk."""
+    key = stage.partition(who, "later").key
+    found: dict[int, Step] = {}
+    for data in segments_of(stage.daemon(who), key, "later-0"):
+        for position, header in headers(data):
+            for record in records(data, position) if header.attributes & CONTROL_BIT else ():
+                step = decode(record.key, record.value)
+                if step is not None:
+                    found[record.offset] = step
+    return found

@@ -171,10 +171,10 @@ def test_r_45_killed_between_the_retry_and_the_commit_a_record_is_retried_once_b
 
 
 @staged()
-async def test_r_45_an_exception_that_is_not_retried_and_one_unread_record_are_buried_at_once(
+async def test_r_45_r_47_an_exception_that_is_not_retried_and_one_unread_record_are_buried_at_once(
     stage: Stage,
 ) -> None:
-    """R-47 too: what no deserializer can read is a dead letter as it was written."""
+    """What no deserializer can read is a dead letter as it was written."""
     await orders(stage, b"1", b"poison\xff", b"3", b"4")
     policy = RetryPolicy(
         partitions=1, replication_factor=3, not_retried=(Bad, ValueError), has_stacktraces=True

@@ -119,6 +119,7 @@ TRANSITIONS = (
     "cancelled",
     "cancel-refused",
     "rescheduled",
+    "plan-given-up",
     "isr-change-refused",
     "torn-log-cut",
     "log-directory-failed",

@@ -1,11 +1,14 @@
 """Reads the product's state for the invariants: the only module that knows its private parts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from minikafka.broker.forward.folding import SourceState
+from minikafka.broker.forward.forwarder import Forwarder
 from minikafka.broker.forward.source import Source
+from minikafka.broker.forward.steps import Plan, Step
 from minikafka.broker.partition.partition import Partition
 from minikafka.broker.partitions import Partitions
 from minikafka.broker.replica.follower import FollowerReplica
@@ -22,6 +25,8 @@ from minikafka.protocol.acls import Resource
 from minikafka.protocol.control.heartbeat import Datagram
 from minikafka.protocol.control.image import Delta, MetadataImage
 from minikafka.protocol.control.quorum_messages import Vote, VoteAnswer, VoterKey
+from minikafka.protocol.records.batch_header import CONTROL_BIT
+from minikafka.protocol.records.records import Record
 from minikafka.protocol.types import TopicIdPartition, TopicPartition
 from minikafka.runtime.config import from_mapping
 from minikafka.runtime.metrics import Collector
@@ -63,6 +68,8 @@ def watched() -> Iterator[None]:
         _grants_noted(),
         _admissions_noted(),
         _compactions_counted(),
+        _folds_noted(),
+        _sends_noted(),
         _touches_noted(Partition, ("role", "offline_because")),
         _touches_noted(LeaderReplica, ("metadata", "high_watermark")),
         _touches_noted(FollowerReplica, ("metadata", "high_watermark")),
@@ -79,8 +86,117 @@ def _compactions_counted() -> Any:
         process = PROCESS.get()
         if process is not None:
             process.compaction_count += 1
+            process.rewritten[args[0]] = None
 
     return patch.object(compactor, "put_in_place", counting)
+
+
+class Batch(NamedTuple):
+    """A batch of a source partition, and what its fold came to on one replica."""
+
+    partition: Partition
+    base_offset: int
+    next_offset: int
+    waiting: tuple[int, ...]
+    """The offsets of records that wait from now on."""
+    keyed: tuple[Record, ...]
+    """The records that take the place of older ones of their keys."""
+    step: Step | None
+    outcome: "Outcome | None"
+    """The state behind a step."""
+
+
+class Outcome(NamedTuple):
+    """The state of a source partition at some offset, in which all replicas must agree."""
+
+    plans: tuple[Plan, ...]
+    """The plans that have not ended."""
+    waiting: tuple[int, ...]
+    """The offsets that nothing is decided about."""
+    moved: tuple[tuple[int, int], ...]
+    """The offsets of records whose times were changed, and these times."""
+
+    def of(self, start: int, needed: Container[int]) -> "Outcome":
+        """Return what a replica knows whose log begins at `start`, and may lack what is over."""
+        return Outcome(
+            tuple(plan for plan in self.plans if max(plan.offsets) >= start),
+            tuple(offset for offset in self.waiting if offset >= start and offset in needed),
+            tuple(each for each in self.moved if each[0] >= start),
+        )
+
+
+class Sent(NamedTuple):
+    """A plan that is being sent, or fenced."""
+
+    partition: Partition
+    plan: Plan
+
+
+def _folds_noted() -> Any:
+    fold = SourceState.fold
+
+    def noting(self: SourceState, header: Any, found: Any, rule: Any, on_unread: Any) -> Any:
+        folded = fold(self, header, found, rule, on_unread)
+        process = PROCESS.get()
+        if process is not None:
+            step, is_control = folded.step, header.attributes & CONTROL_BIT
+            replacing = found if rule.replaces and not is_control else ()
+            noted = (
+                header.base_offset,
+                header.next_offset,
+                tuple(entry.offset for entry in folded.entries),
+                tuple(each for each in replacing if each.key is not None),
+                step,
+                None if step is None else _outcome(self),
+            )
+            process.folded.append((self, noted))
+        return folded
+
+    return patch.object(SourceState, "fold", noting)
+
+
+def _outcome(state: SourceState) -> Outcome:
+    plans, moved = tuple(state.plans.values()), tuple(sorted(state.moved.items()))
+    undecided = range(state.settled.lowest, state.folded)
+    return Outcome(plans, tuple(each for each in undecided if each not in state.settled), moved)
+
+
+def _sends_noted() -> Any:
+    ask = Forwarder._ask
+
+    async def noting(self: Forwarder, lane: Any, sending: Any, batches: Any) -> None:
+        process = PROCESS.get()
+        if process is not None:
+            for each in sending:
+                process.sent.append(Sent(each.source.partition, each.queue.plans[0]))
+        await ask(self, lane, sending, batches)
+
+    return patch.object(Forwarder, "_ask", noting)
+
+
+def folded_batches(process: Process) -> list[Batch]:
+    """Return the batches of source partitions that a broker has folded since the last call."""
+    if not process.folded:
+        return []
+    noted, process.folded = process.folded, []
+    by_state = {each.schedule.state: each.partition for each in sources_of(process)}
+    return [Batch(by_state[state], *one) for state, one in noted if state in by_state]
+
+
+def sent_plans(process: Process) -> list[Sent]:
+    """Return the plans that a broker has sent since the last call."""
+    if not process.sent:
+        return []
+    sent, process.sent = process.sent, []
+    return sent
+
+
+def rewritten_logs(process: Process) -> list[TopicIdPartition]:
+    """Return the partitions of which a segment was rewritten since the last call."""
+    if not process.rewritten:
+        return []
+    rewritten, process.rewritten = process.rewritten, {}
+    return [each.key for each in partitions_of(process).values() if each.log in rewritten]
 
 
 def _touches_noted(cls: type, names: tuple[str, ...]) -> Any:

@@ -14,6 +14,7 @@ from minikafka.protocol.types import TopicIdPartition
 
 from .cluster import Cluster, Daemon
 from .coverage import Coverage
+from .forward_checks import ForwardChecks
 from .history import Partition as ClientPartition
 from .history import Sent, name
 from .inside import (
@@ -76,6 +77,7 @@ class Invariants:
         self.quorum = QuorumChecks(self)
         self.seals = SealChecks()
         self.starts = LogStartChecks(self.coverage, world.now)
+        self.forwards = ForwardChecks(self, self.coverage)
         world.loop.after_step = self.after_step
 
     def after_step(self, process: Process) -> None:
@@ -220,8 +222,11 @@ class Invariants:
                 metadata_offset = offset
                 found = self._check_broker(daemon, process, image, states)
                 return chain(found, scrapes.on_changed())
-            if process.touched or (
-                self.has_leases and holds_lease(process) is not self._leases.get(daemon.name)
+            has_forwarded = process.folded or process.sent
+            if (
+                process.touched
+                or has_forwarded
+                or (self.has_leases and holds_lease(process) is not self._leases.get(daemon.name))
             ):
                 found = self._check_broker(daemon, process, None, states)
                 return chain(found, scrapes.on_changed())
@@ -241,8 +246,11 @@ class Invariants:
             yield from self._follow_lease(daemon, process)
         if image is not None:
             yield from self.metadata.check_follower(daemon.name, image, states)
-        if not process.touched:
-            return
+        if process.touched:
+            yield from self._check_replicas(daemon, process)
+        yield from self.forwards.check(daemon, process)
+
+    def _check_replicas(self, daemon: Daemon, process: Process) -> Iterator[str]:
         self.coverage.note("transition", "log-compacted", process.compaction_count)
         process.compaction_count = 0
         yield from _check_coordinator(daemon.name, process)
@@ -320,6 +328,9 @@ class Invariants:
             )
         self._count_replica(before, now)
         yield from self.starts.check(daemon, truth, before, now)
+        self.forwards.on_high_watermark(key, now.high_watermark)
+        if before is None or now.log_start_offset > before.log_start_offset:
+            yield from self.forwards.on_log_start(where, truth, now.replica)
         if now.is_leader:
             yield from self._check_leader(daemon, truth, before, now)
         if before is not None and now.log_end_offset < before.log_end_offset:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from .cluster import Daemon
 from .coverage import Coverage
 from .delay_workload import LATER
-from .inside import sources_of
 from .shape import TopicShape
 from .truth import Seen, Truth, bytes_from
 from .world import WALL_START_MS
@@ -58,7 +57,7 @@ class LogStartChecks:
         if start <= truth.asked_start:
             return True
         if truth.topic == LATER:
-            return _is_forwarded_below(daemon, now)
+            return True  # Invariant 36 judges it.
         if topic is None or not topic.sheds:
             return False
         if topic.retention_bytes >= 0:
@@ -68,14 +67,3 @@ class LogStartChecks:
         wall_ms = WALL_START_MS + daemon.host.wall_skew_ms + int(self._now() * 1000)
         newest = truth.ledger.newest_below(start)
         return 0 <= topic.retention_ms < wall_ms - newest
-
-
-def _is_forwarded_below(daemon: Daemon, now: Seen) -> bool:
-    """Return whether a replica of the delay topic needs nothing below its log start (F5)."""
-    assert daemon.process is not None
-    lows = [
-        source.schedule.state.low
-        for source in sources_of(daemon.process)
-        if source.partition is now.replica
-    ]
-    return bool(lows) and now.log_start_offset <= lows[0]

@@ -61,6 +61,12 @@ class Process:
         self.touched: dict[Any, None] = {}
         """The replicas, and parts of them, that the process's steps have changed; see inside.py."""
         self.compaction_count = 0
+        self.rewritten: dict[Any, None] = {}
+        """The logs of which the process has rewritten a segment; see inside.py."""
+        self.folded: list[Any] = []
+        """The batches of source partitions that the process has folded; see inside.py."""
+        self.sent: list[Any] = []
+        """The plans that the process has sent to their targets; see inside.py."""
         self.check: Callable[[], Iterable[str]] | None = None
         """Checks the invariants of this process, after each of its steps."""
         self.context = contextvars.Context()

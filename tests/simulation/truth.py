@@ -3,6 +3,7 @@
 The records are read from the disks; the code under test is not asked.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from minikafka.broker.partition.partition import Partition
@@ -136,6 +137,15 @@ def cursor_of(daemon: Daemon, key: TopicIdPartition, name: str) -> LogCursor | N
     """Return a cursor at the first batch of a replica's log on disk; None if there is no log."""
     path = path_of(daemon, key, name)
     return LogCursor(daemon.host.disk, path) if path is not None else None
+
+
+def segments_of(daemon: Daemon, key: TopicIdPartition, name: str) -> Iterator[bytes]:
+    """Yield the contents of each segment of a replica's log on disk, in order."""
+    path = path_of(daemon, key, name)
+    node = daemon.host.disk.find(path) if path is not None else None
+    for segment, each in sorted(node.entries.items()) if isinstance(node, DirectoryNode) else ():
+        if segment.endswith(".log") and isinstance(each, FileNode):
+            yield bytes(each.cache)
 
 
 def bytes_from(daemon: Daemon, key: TopicIdPartition, name: str, offset: int) -> int:

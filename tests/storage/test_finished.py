@@ -115,6 +115,28 @@ async def test_what_is_young_undecided_mostly_needed_or_newest_stays(
     log.abandon()
 
 
+async def test_r_22_retention_that_deletes_the_segment_meanwhile_ends_the_round(
+    runtime: InlineRuntime, tmp_path: Path
+) -> None:
+    log = await opened(runtime, tmp_path)
+    over(log)
+    part = due_of_finished(log, {}, 21, 10**9)
+    assert part is not None
+
+    def delete(number: int) -> None:
+        log.advance_log_start(20)
+        log.delete_old_segments(10**9, 21)
+
+    async def pay(count: int) -> None:
+        pass
+
+    runtime.before_job = delete
+    assert await Compactor(runtime, 1 << 20, pay).compact(log, part) is None
+    assert log.files.failure is None, "the disk is fine"
+    assert values(log) == [(20, b"20")]
+    log.abandon()
+
+
 async def test_r_23_control_batches_stay_and_a_producer_is_remembered(
     runtime: InlineRuntime, tmp_path: Path
 ) -> None:
