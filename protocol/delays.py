@@ -9,13 +9,16 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from .errors import ApiError, ErrorCode
+from .expiry import TIMES as EXPIRY_TIMES
 from .expiry import read_expiry
 from .header_targets import PARTITION, TARGET, check_target, read_partition
-from .header_times import read_ms
+from .header_times import LATEST_MS, read_ms
 from .records.record_python import Headers
 
 DELIVER_AT: Final = "minikafka-deliver-at"
 DELAY_MS: Final = "minikafka-delay-ms"
+SAID: Final = (DELIVER_AT, DELAY_MS, *EXPIRY_TIMES, TARGET, PARTITION)
+"""The names of the headers that say when a record is due, when it expires, and where it goes."""
 SOURCE: Final = "minikafka-source"
 """`<topic>/<partition>/<offset>` of the record that was forwarded: the same for every copy."""
 DUE: Final = "minikafka-due"
@@ -53,7 +56,7 @@ class DelayRule(NamedTuple):
     """True if records may name the partition of their target."""
 
     def due_of(self, timestamp: int, headers: Headers) -> int:
-        """Return when a record is due: ms since the epoch, AT_ONCE if nothing says so.
+        """Return when a record is due: ms since the epoch up to LATEST_MS, AT_ONCE if none is said.
 
         A delay counts from the record's timestamp. Raise ApiError INVALID_RECORD for a header that
         is no number of ms, for both headers, and for a delay without a timestamp.
@@ -61,7 +64,7 @@ class DelayRule(NamedTuple):
         if self.by == IMMEDIATE:
             return AT_ONCE
         if self.by == BY_TIMESTAMP:
-            return max(timestamp, AT_ONCE)
+            return min(max(timestamp, AT_ONCE), LATEST_MS)
         if self.by == FIXED:
             return _later(timestamp, self.delay_ms)
         at = delay = -1
@@ -140,4 +143,4 @@ def hops_of(headers: Headers) -> int:
 def _later(timestamp: int, delay_ms: int) -> int:
     if timestamp < 0:
         raise ApiError(ErrorCode.INVALID_RECORD, "a delay needs the record's timestamp")
-    return timestamp + delay_ms
+    return min(timestamp + delay_ms, LATEST_MS)

@@ -9,14 +9,16 @@ import struct
 from typing import Final, NamedTuple
 
 from .errors import ApiError, ErrorCode
-from .header_times import read_ms
+from .header_times import LATEST_MS, read_ms
 from .records.record_python import Headers
 
 TTL_MS: Final = "minikafka-ttl-ms"
 """The time to live, counted from the record's timestamp, or from when it is due; or "never"."""
 EXPIRES_AT: Final = "minikafka-expires-at"
+TIMES: Final = (TTL_MS, EXPIRES_AT)
+"""The names of the headers that say when a record expires."""
 NEVER_EXPIRES: Final = b"never"
-NEVER: Final = (1 << 63) - 1
+NEVER: Final = LATEST_MS
 EXPIRED_KEY: Final = struct.pack(">hh", 0, 30_010)
 """The key of the control record that a consumer gets in place of a run of expired batches."""
 
@@ -38,7 +40,7 @@ class TtlRule(NamedTuple):
 
     def by_topic(self, timestamp: int) -> int:
         """Return when a record with this timestamp expires if it does not say so itself."""
-        return timestamp + self.ttl_ms if self.ttl_ms >= 0 <= timestamp else NEVER
+        return min(timestamp + self.ttl_ms, NEVER) if self.ttl_ms >= 0 <= timestamp else NEVER
 
     def expires_of(self, timestamp: int, headers: Headers) -> int:
         """Return when a record expires; what its headers say wrongly does not count."""

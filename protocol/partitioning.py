@@ -9,6 +9,8 @@ from typing import Final
 
 from .records import record_backend
 
+KEPT_BYTES: Final = 64
+"""The longest key whose hash is kept."""
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
 _MASK: Final = 0xFFFFFFFF
@@ -45,9 +47,17 @@ _murmur2: Final[Callable[[bytes], int]] = (
 
 
 @lru_cache(maxsize=8192)
-def key_hash(key: bytes) -> int:
-    """Hash a key to a non-negative number; cached, because hashing is slow in Python."""
+def _hash_of_short(key: bytes) -> int:
     return _murmur2(key) & 0x7FFFFFFF
+
+
+def key_hash(key: bytes) -> int:
+    """Hash a key to a non-negative number.
+
+    Short keys are kept with their hashes, because hashing is slow in Python. Long ones are not:
+    some thousands of them may be gigabytes.
+    """
+    return _hash_of_short(key) if len(key) <= KEPT_BYTES else _murmur2(key) & 0x7FFFFFFF
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:

@@ -37,14 +37,11 @@ class Condition(NamedTuple):
     is_wanted: bool = True
     """True if "exists" asks for a value, False if it asks for none; unused by the others."""
 
-    def holds(self, key: bytes | None, headers: Headers) -> bool:
-        """Return True if the record fulfils it; of a repeated header the last one counts."""
+    def holds(self, key: bytes | None, headers: Mapping[str, bytes | None]) -> bool:
+        """Return True if the record fulfils it."""
         value, is_there = key, key is not None
         if self.header is not None:
-            value, is_there = None, False
-            for name, found in headers:
-                if name == self.header:
-                    value, is_there = found, True
+            value, is_there = headers.get(self.header), self.header in headers
         if self.operation == "exists":
             return is_there is self.is_wanted
         if value is None:
@@ -74,14 +71,18 @@ class Routes(NamedTuple):
         return tuple(dict.fromkeys(topic for rule in self.rules for topic in rule.to))
 
     def of(self, key: bytes | None, headers: Headers) -> tuple[str, ...] | None:
-        """Return the topics for a record, each once; None if no rule matches."""
+        """Return the topics for a record, each once; None if no rule matches.
+
+        Of a repeated header the last one counts.
+        """
+        by_name = dict(headers)
         found: dict[str, None] = {}
         has_matched = False
         for rule in self.rules:
             if rule.is_else:
                 matches = not has_matched
             else:
-                matches = all(each.holds(key, headers) for each in rule.conditions)
+                matches = all(each.holds(key, by_name) for each in rule.conditions)
             if matches:
                 has_matched = True
                 found.update(dict.fromkeys(rule.to))

@@ -9,23 +9,28 @@ bytes, because they take the batch for one that is too large.
 import struct
 from typing import Final
 
-from ..protocol.compression import ExpandsTooFar
 from ..protocol.errors import RemoteProtocolError
-from ..protocol.expiry import EXPIRED_KEY, NEVER, TtlRule
+from ..protocol.expiry import EXPIRED_KEY, NEVER, TIMES, TtlRule
 from ..protocol.records.batch_header import (
     BatchHeader,
     TimestampType,
     headers,
     seal,
 )
-from ..protocol.records.records import BatchBuilder, records
+from ..protocol.records.record_backend import BadRecord, examine
+from ..protocol.records.record_checks import INT64_MAX, INT64_MIN, says_anything
+from ..protocol.records.records import BatchBuilder, Opened, Record, opened
 from ..protocol.types import Buffer
-from .compaction.record_walk import Rewrite, rewritten, walk
+from .compaction.record_walk import Rewrite, rewritten, slices_at
 
 READ_BYTES: Final = 256 << 10
 """The most bytes of one read whose batches must be opened, unless one batch is larger."""
 OPENED_BYTES: Final = 2 << 20
 """A batch that expands beyond this is not opened, and its records expire never."""
+READ_OPENED: Final = 8 << 20
+"""The most bytes to which the batches of one read may expand. A read is cut behind that."""
+READ_RECORDS: Final = 20_000
+"""The most records of batches that one read opens, but for the last batch."""
 MOST_KNOWN: Final = 4_096
 """The most batches whose times are remembered."""
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
@@ -35,7 +40,7 @@ _LAST_OFFSET_DELTA_AT: Final = 23
 class Expiry:
     """Which records of one replica have expired. What was hidden is never seen here again."""
 
-    __slots__ = ("_known", "now_ms", "rule")
+    __slots__ = ("_known", "_opened_bytes", "_opened_records", "now_ms", "rule")
 
     def __init__(self, rule: TtlRule, now_ms: int = 0) -> None:
         self.rule = rule
@@ -43,15 +48,26 @@ class Expiry:
         """The latest wall time at which somebody has read, in ms."""
         self._known: dict[int, tuple[int, int, int]] = {}
         """By base offset of a batch that was opened: its checksum, and its first and last time."""
+        self._opened_bytes = self._opened_records = 0
+        """The cost of the present read."""
 
     def without_expired(self, data: memoryview, wall_ms: int) -> memoryview:
-        """Return whole batches without what has expired; `data` itself if nothing has."""
+        """Return whole batches without what has expired; `data` itself if nothing has.
+
+        What follows a batch may be left out, if much had to be opened up to there.
+        """
+        self._opened_bytes = self._opened_records = 0
         now = self.now_ms = max(self.now_ms, wall_ms)
         kept = bytearray()
         taken = 0  # Everything before this position is in `kept`, or hidden.
         run: tuple[BatchHeader, BatchHeader] | None = None
         for position, header in headers(data):
-            first, last = self._times(data, position, header)
+            times = self._known_times(header)
+            is_opened = times is None or times[0] <= now < times[1]
+            if position and is_opened and self._has_opened_enough:
+                data = data[:position]
+                break
+            first, last = times or self._open(data, position, header)
             if last <= now:
                 if run is None:
                     kept += data[taken:position]
@@ -72,8 +88,15 @@ class Expiry:
         kept += data[taken:]
         return memoryview(kept)
 
-    def _times(self, data: memoryview, position: int, header: BatchHeader) -> tuple[int, int]:
-        """Return when the first and the last record of a batch expire, as far as it matters."""
+    @property
+    def _has_opened_enough(self) -> bool:
+        return self._opened_bytes >= READ_OPENED or self._opened_records >= READ_RECORDS
+
+    def _known_times(self, header: BatchHeader) -> tuple[int, int] | None:
+        """Return when the first and the last record of a batch expire, as far as it matters.
+
+        None: the batch must be opened to tell.
+        """
         rule = self.rule
         if header.is_control or not header.record_count:
             return NEVER, NEVER
@@ -84,30 +107,59 @@ class Expiry:
                 return last, last
         known = self._known.get(header.base_offset)
         if known is None or known[0] != header.crc:
-            known = (header.crc, *self._opened(data, position, header))
-            if len(self._known) >= MOST_KNOWN:
-                del self._known[next(iter(self._known))]
-            self._known[header.base_offset] = known
+            return None
         return known[1] if rule.is_strict else known[2], known[2]
 
-    def _opened(self, data: memoryview, position: int, header: BatchHeader) -> tuple[int, int]:
+    def _open(self, data: memoryview, position: int, header: BatchHeader) -> tuple[int, int]:
+        """Return the same as `_known_times` after a look at the records."""
         try:
-            found = records(data[position : position + header.size], max_bytes=OPENED_BYTES)
-        except (ExpandsTooFar, RemoteProtocolError):
-            return NEVER, NEVER
-        times = [self.rule.expires_of(each.timestamp, each.headers) for each in found]
-        return min(times), max(times)
+            times = self._times_in(self._opened(data, position, header))
+        except RemoteProtocolError:
+            times = [NEVER]
+        first, last = min(times), max(times)
+        if len(self._known) >= MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        self._known[header.base_offset] = header.crc, first, last
+        return first if self.rule.is_strict else last, last
+
+    def _opened(self, data: memoryview, position: int, header: BatchHeader) -> Opened:
+        """Decompress a batch; what cannot be decompressed costs as much as may be."""
+        self._opened_records += header.record_count
+        self._opened_bytes += OPENED_BYTES
+        batch = opened(data, position, header, OPENED_BYTES)
+        self._opened_bytes += batch.size - OPENED_BYTES
+        return batch
+
+    def _times_in(self, batch: Opened) -> list[int]:
+        """Return when the records of a batch expire, the first and the last among them."""
+        body, count, (_, base, kind) = batch.payload
+        rule = self.rule
+        if kind is TimestampType.CREATE_TIME and not (rule.by_header and says_anything(body)):
+            try:
+                lowest, highest, *_ = examine(body, count, False, INT64_MIN, INT64_MAX)
+            except BadRecord:  # As in a batch out of which records were taken.
+                pass
+            else:
+                if base + lowest >= 0:
+                    return [rule.by_topic(base + lowest), rule.by_topic(base + highest)]
+        said = dict.fromkeys((each.timestamp, each.headers) for each in self._said(batch))
+        return [rule.expires_of(*each) for each in said]
+
+    def _said(self, batch: Opened) -> list[Record]:
+        (found,) = batch.parts(batch.header.record_count, TIMES)
+        return found
 
     def _reduced(self, data: memoryview, position: int, header: BatchHeader) -> Buffer:
         """Return a batch with those of its records that have not expired, at their offsets."""
-        batch = data[position : position + header.size]
-        body, slices = walk(batch, 0, header)
+        batch = self._opened(data, position, header)
+        expires_of, now = self.rule.expires_of, self.now_ms
         kept = [
-            each
-            for each, record in zip(slices, records(batch), strict=True)
-            if self.rule.expires_of(record.timestamp, record.headers) > self.now_ms
+            each.offset
+            for each in self._said(batch)
+            if expires_of(each.timestamp, each.headers) > now
         ]
-        return rewritten(header, body, Rewrite(kept))
+        body = bytes(batch.payload[0])
+        return rewritten(header, body, Rewrite(slices_at(body, header, kept)))
 
 
 def _stand_in(first: BatchHeader, last: BatchHeader) -> bytearray:

@@ -9,6 +9,7 @@ from typing import Final
 from ...protocol.delays import AT_ONCE, IMMEDIATE, DelayRule, dead_letter_headers, forwarded_headers
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.header_targets import read_partition
+from ...protocol.header_times import LATEST_MS
 from ...protocol.partitioning import partition_for_key
 from ...protocol.records.records import BatchBuilder, Record
 from ...protocol.types import TopicPartition
@@ -53,7 +54,8 @@ def build(
         if config.delay.timestamp == DUE and is_timed:
             timestamp = due_ms
         elif keeps_time and record.timestamp >= 0:
-            timestamp = record.timestamp
+            # A log that nobody checked may hold a greater one.
+            timestamp = min(record.timestamp, LATEST_MS)
         builder.append(timestamp, record.key, record.value, headers)
     return builder.build(
         producer_id=plan.producer_id,

@@ -7,17 +7,19 @@ from typing import Final
 
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.records.batch_header import headers
-from ...protocol.records.records import Record, records_at
+from ...protocol.records.records import Record
 from ...protocol.types import Buffer, TopicPartition
+from ...runtime.errors import WorkerLost
 from ..partition.own_reading import read_own
 from ..partition.partition import Partition
 from .emitting import build, size_of
+from .opening import Offload, Turn, open_batch
 from .steps import Plan
 
 KEPT_BYTES: Final = 1 << 20
 """About the most bytes of records that are kept from their plan until they are sent."""
-TURN: Final = 16
-"""The batches that are read in one turn of the event loop, which takes some milliseconds."""
+READING_BYTES: Final = 256 << 10
+"""A read counts as so many bytes of its turn, beside those of its batch."""
 
 
 class RecordsDeleted(Exception):
@@ -31,9 +33,10 @@ class TooMuch(Exception):
 class ParkedRecords:
     """The records of one source partition."""
 
-    def __init__(self, partition: Partition, name: TopicPartition) -> None:
+    def __init__(self, partition: Partition, name: TopicPartition, offload: Offload) -> None:
         self._partition = partition
         self._name = name
+        self._offload = offload
         self._kept: dict[int, Record] = {}
         self._kept_bytes = 0
         self.deleted: dict[int, None] = {}
@@ -62,22 +65,42 @@ class ParkedRecords:
         partition = self._partition
         found: dict[int, Record] = {}
         wanted = sorted(offset for offset in offsets if offset >= partition.log_start_offset)
-        at, size, batches = 0, 0, 0
+        at, size, turn = 0, 0, Turn()
         while at < len(wanted):
             data = await read_own(partition, wanted[at], partition.high_watermark, 1)
             if data is None:
                 return None
-            batch, next_offset = _picked(data, wanted, at)
+            try:
+                batch, next_offset = await self._picked(data, wanted, at, turn)
+            except WorkerLost:
+                return None
             for record in batch:
                 found[record.offset] = record
                 size += size_of(record)
             if most_bytes is not None and size > most_bytes and len(wanted) > 1:
                 raise TooMuch
             at = bisect_left(wanted, next_offset, at + 1)
-            batches += 1
-            if not batches % TURN:
-                await asyncio.sleep(0)
         return found
+
+    async def _picked(
+        self, data: Buffer, wanted: list[int], at: int, turn: Turn
+    ) -> tuple[list[Record], int]:
+        """Return those records of the first batch that are wanted, and the offset behind it.
+
+        The offset is -1 if there is no batch.
+        """
+        for position, header in headers(data):
+            behind = bisect_left(wanted, header.next_offset, at)
+            try:
+                batch = await open_batch(self._offload, data, position, header)
+                if turn.is_over(size=READING_BYTES + batch.size, records=behind - at):
+                    await asyncio.sleep(0)
+                return batch.at(wanted[at:behind]), header.next_offset
+            except RemoteProtocolError:
+                # Nobody takes what cannot be read: the draft drops it, and the broker's log says
+                # so.
+                return [], header.next_offset
+        return [], -1
 
     async def batch_of(self, plan: Plan) -> bytearray | None:
         """Return the batch of a plan; None if its records cannot be read now.
@@ -100,18 +123,3 @@ class ParkedRecords:
             self.deleted.update(dict.fromkeys(deleted))
             raise RecordsDeleted
         return build(plan, found, self._name, self._partition.log.config)
-
-
-def _picked(data: Buffer, wanted: list[int], at: int) -> tuple[list[Record], int]:
-    """Return those records of the first batch that are wanted, and the offset behind it.
-
-    The offset is -1 if there is no batch.
-    """
-    for position, header in headers(data):
-        behind = bisect_left(wanted, header.next_offset, at)
-        try:
-            return records_at(data, position, header, wanted[at:behind]), header.next_offset
-        except RemoteProtocolError:
-            # Nobody takes what cannot be read: the draft drops it, and the broker's log says so.
-            return [], header.next_offset
-    return [], -1

@@ -5,17 +5,18 @@ new leader has nothing to read again.
 """
 
 import asyncio
+import copy
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from ...protocol.delays import DelayRule
+from ...protocol.delays import SAID, DelayRule
 from ...protocol.errors import RemoteProtocolError
-from ...protocol.records.batch_header import headers
-from ...protocol.records.records import records
+from ...protocol.records.batch_header import BatchHeader, headers
+from ...protocol.records.records import Opened, Record
 from ...protocol.types import Buffer
-from ...runtime.errors import LogDirectoryFailed
+from ...runtime.errors import LogDirectoryFailed, WorkerLost
 from ...storage.files import FORWARD_SCHEDULE
 from ...storage.framed_file import DamagedFrames, read_frames, write_frames
 from ...storage.offset_set import OffsetSet
@@ -23,6 +24,7 @@ from ..partition.own_reading import behind_gap, read_own
 from ..partition.partition import Partition
 from .due_index import DueIndex, Entry
 from .folding import SourceState
+from .opening import TURN_RECORDS, Offload, Turn, open_batch
 from .snapshot import OtherSnapshot, Restoring, frames_of
 from .steps import Step
 
@@ -46,6 +48,7 @@ class Schedule:
         partition: Partition,
         on_step: Callable[[Step], None],
         on_rewritten: Callable[[], None],
+        offload: Offload,
     ) -> None:
         """`on_rewritten` is called when the schedule begins anew, because the log has changed."""
         self.state = SourceState(partition.log_start_offset)
@@ -53,6 +56,8 @@ class Schedule:
         self._partition = partition
         self._on_step = on_step
         self._on_rewritten = on_rewritten
+        self._offload = offload
+        self._turn = Turn()
         self._saved = self.state.folded
         """The offset of the newest snapshot."""
 
@@ -79,8 +84,12 @@ class Schedule:
                 return False
             if not len(data):
                 state.pass_gap(min(behind_gap(partition, state.folded, end), end))
-            elif not self._is_rewritten:
-                self._fold_batches(data, rule)
+            else:
+                try:
+                    await self._fold_batches(data, rule)
+                except WorkerLost as error:
+                    log.warning("%r: forward: %s", partition, error)
+                    return False
                 await asyncio.sleep(0)
         if len(self.index) > STALE_SHARE * self.state.waiting + STALE_LEAST:
             for _ in self.index.purge(self.state.is_over):
@@ -138,21 +147,72 @@ class Schedule:
 
     # Folding.
 
-    def _fold_batches(self, data: Buffer, rule: DelayRule) -> None:
-        state = self.state
+    async def _fold_batches(self, data: Buffer, rule: DelayRule) -> None:
+        """Fold batches that were read, with turns for others in between, also inside of a batch.
+
+        The fold may stop after any record, as after one below which DeleteRecords has deleted all:
+        no record of a batch depends on another one, because a marker decides about transactions.
+        """
         for position, header in headers(data):
-            if header.next_offset <= state.folded:
+            if header.next_offset <= self.state.folded:
                 continue
-            try:
-                found = records(data, position)
-            except RemoteProtocolError as error:
-                self._on_unread(header.base_offset, error)
-                found = []
-            folded = state.fold(header, found, rule, self._on_unread)
-            self.index.add(folded.entries)
-            if folded.step is not None:
-                self.index.forget(state.is_over)
-                self._on_step(folded.step)
+            batch = await self._open(data, position, header)
+            for part, found in self._parts(header, batch):
+                if not self._holds(header):
+                    return
+                if part.next_offset <= self.state.folded:
+                    continue
+                self._fold_part(part, found, rule)
+                if self._turn.is_over(records=len(found)):
+                    await asyncio.sleep(0)
+
+    async def _open(self, data: Buffer, position: int, header: BatchHeader) -> Opened | None:
+        try:
+            batch = await open_batch(self._offload, data, position, header)
+        except RemoteProtocolError as error:
+            self._on_unread(header.base_offset, error)
+            return None
+        if self._turn.is_over(size=batch.size):
+            await asyncio.sleep(0)
+        return batch
+
+    def _parts(
+        self, header: BatchHeader, batch: Opened | None
+    ) -> Iterator[tuple[BatchHeader, list[Record]]]:
+        """Yield a batch as batches of TURN_RECORDS; where they end follows from the batch alone.
+
+        What cannot be read has no records.
+        """
+        rest, left = copy.copy(header), header.record_count
+        found: list[Record] = []
+        try:
+            for found in () if batch is None else batch.parts(TURN_RECORDS, SAID):
+                left -= len(found)
+                if left > 0:
+                    part = copy.copy(rest)
+                    part.last_offset_delta = found[-1].offset - part.base_offset
+                    rest.base_offset = part.next_offset
+                    rest.last_offset_delta = header.last_offset - rest.base_offset
+                    yield part, found
+        except RemoteProtocolError as error:
+            self._on_unread(rest.base_offset, error)
+            found = []
+        yield rest, found
+
+    def _fold_part(self, header: BatchHeader, found: list[Record], rule: DelayRule) -> None:
+        folded = self.state.fold(header, found, rule, self._on_unread)
+        self.index.add(folded.entries)
+        if folded.step is not None:
+            self.index.forget(self.state.is_over)
+            self._on_step(folded.step)
+
+    def _holds(self, header: BatchHeader) -> bool:
+        """Return False if an unclean election has taken a batch out of the log meanwhile."""
+        known = self._partition.log
+        if header.next_offset > known.log_end_offset:
+            return False
+        is_last = known.leader_epochs.epoch_for(header.next_offset - 1) == header.leader_epoch
+        return is_last or header.next_offset <= self._partition.log_start_offset
 
     @property
     def _is_rewritten(self) -> bool:

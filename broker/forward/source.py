@@ -56,8 +56,9 @@ class Source:
     def __init__(self, room: Room, partition: Partition) -> None:
         self.partition = partition
         self.name = TopicPartition(partition.topic, partition.index)
-        self.parked = ParkedRecords(partition, self.name)
-        self.schedule = Schedule(partition, self._on_step, self._on_rewritten)
+        offload = room.runtime.offload
+        self.parked = ParkedRecords(partition, self.name, offload)
+        self.schedule = Schedule(partition, self._on_step, self._on_rewritten, offload)
         self.counts = Counts()
         self.leading: Leading | None = None
         """The planning of this leader epoch; None if this broker does not lead."""

@@ -52,6 +52,8 @@ def append_forwarded(partition: "Partition", records: memoryview, wall_ms: int) 
         header = intake.check(records, partition.rules, wall_ms, partition.host.openings)
     except ApiError as refusal:
         return Appended.refusing(refusal)
+    except intake.NeedsOpening:
+        return Appended(ErrorCode.INVALID_REQUEST, message="no batch of a Forwarder")
     appended = stage_own(partition, records, header, wall_ms)
     partition.write_staged()
     return appended

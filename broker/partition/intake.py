@@ -16,7 +16,7 @@ event loop raises NeedsOpening, and a worker process judges it. Nothing here app
 import struct
 from functools import lru_cache
 
-from ...protocol.compression import ExpandsTooFar
+from ...protocol.compression import MAX_DECOMPRESSED_BYTES, ExpandsTooFar
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.records import record_backend
 from ...protocol.records.batch_header import CODEC_MASK, rewrite_max_timestamp
@@ -28,12 +28,24 @@ from ...protocol.records.record_batch import (
     stamp,
     validate_for_append,
 )
-from ...protocol.records.record_checks import INT64_MAX, INT64_MIN, RecordRules, Verdict, judge
+from ...protocol.records.record_checks import (
+    INT64_MAX,
+    INT64_MIN,
+    RecordRules,
+    Verdict,
+    judge,
+    says_anything,
+    too_large,
+)
 from ...storage.topic_config import TopicConfig
 
 NO_LIMIT_MS = 2**63 - 1
 OPENED_AT_ONCE = 2 << 20
 """The most bytes that a batch may expand to on the event loop, which takes some milliseconds."""
+FORWARDED_RECORDS = 10_000
+"""The most records of a batch in a topic that forwards, where every replica reads each of them."""
+READ_RECORDS = 5_000
+"""The most records of a batch whose headers are read on the event loop."""
 OPENED_PER_EVENT = 8 << 20
 """The most bytes that all batches of one read event may expand to on the event loop."""
 
@@ -69,7 +81,7 @@ class Openings:
     def judge(
         self, buffer: memoryview, header: BatchHeader, rules: RecordRules, wall_ms: int
     ) -> Verdict:
-        """Decompress and check a batch; raise NeedsOpening if it expands too far.
+        """Decompress and check a batch; raise NeedsOpening if it expands too far for the loop.
 
         `wall_ms` identifies the read event.
         """
@@ -80,8 +92,10 @@ class Openings:
             raise NeedsOpening(rules)
         try:
             verdict = judge(buffer, header, rules, most)
-        except ExpandsTooFar:
+        except ExpandsTooFar as error:
             self._left -= most
+            if most >= rules.max_bytes:
+                return too_large(error)
             raise NeedsOpening(rules) from None
         self._left -= verdict.byte_count or most
         return verdict
@@ -94,10 +108,12 @@ class IntakeRules:
         "after_max_ms",
         "before_max_ms",
         "delay",
+        "forwards",
         "has_special_rules",
         "has_time_limits",
         "is_compacted",
         "is_log_append_time",
+        "max_expanded_bytes",
         "max_message_bytes",
         "opens",
         "ttl",
@@ -118,11 +134,16 @@ class IntakeRules:
         """How records say when they are due, if this is a delay topic."""
         self.ttl = config.ttl.rule
         """When records expire, if they do."""
+        self.forwards = config.forwarding_rule is not None
+        """True if each replica reads each record, to forward it."""
+        self.max_expanded_bytes = MAX_DECOMPRESSED_BYTES
+        if self.forwards:
+            self.max_expanded_bytes = max(OPENED_AT_ONCE, config.max_message_bytes)
         has_said_times = self.delay is not None or (self.ttl is not None and self.ttl.by_header)
         level = config.records_validation
         if level == "auto":
             level = "structure" if record_backend.compiled is not None else "batch"
-        self.opens = self.is_compacted or level == "full" or has_said_times
+        self.opens = self.is_compacted or level == "full" or has_said_times or self.forwards
         """True if the records of compressed batches are checked one by one."""
         self.walks = self.opens or level == "structure"
         """True if the records of uncompressed batches are checked one by one."""
@@ -149,6 +170,8 @@ def looks_inside(rules: IntakeRules, header: BatchHeader) -> bool:
 
 def may_need_opening(rules: IntakeRules, header: BatchHeader) -> bool:
     """True if a later append of this batch may raise NeedsOpening."""
+    if rules.ttl is not None and rules.ttl.by_header and header.record_count > READ_RECORDS:
+        return True
     return bool(header.attributes & CODEC_MASK) and looks_inside(rules, header)
 
 
@@ -170,6 +193,9 @@ def check(
     except struct.error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{len(buffer)} bytes are no batch") from None
     validate_for_append(buffer, header, rules.max_message_bytes)
+    if rules.forwards and header.record_count > FORWARDED_RECORDS:
+        detail = f"{header.record_count} records in a batch, {FORWARDED_RECORDS} in this topic"
+        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, detail)
     if rules.walks_only and _is_usual(buffer, header, rules):
         return header
     if rules.has_special_rules or header.max_timestamp < header.base_timestamp:
@@ -203,6 +229,13 @@ def place(
     return header
 
 
+def _takes_long(buffer: memoryview, header: BatchHeader) -> bool:
+    """True if reading the headers of so many records would hold up the event loop."""
+    if header.record_count <= READ_RECORDS:
+        return False
+    return bool(header.attributes & CODEC_MASK) or says_anything(buffer)
+
+
 def _is_usual(buffer: memoryview, header: BatchHeader, rules: IntakeRules) -> bool:
     """True for an uncompressed batch whose records have no fault: the usual case, in one walk.
 
@@ -234,6 +267,10 @@ def _look_inside(
             wanted = wanted._replace(delay=rules.delay, now_ms=wall_ms)
         elif rules.ttl is not None and rules.ttl.by_header:
             wanted = wanted._replace(ttl=rules.ttl)
+            if _takes_long(buffer, header):
+                raise NeedsOpening(wanted)
+        if rules.forwards:
+            wanted = wanted._replace(max_bytes=rules.max_expanded_bytes)
         if header.attributes & CODEC_MASK:
             return openings.judge(buffer, header, wanted, wall_ms)
         return judge(buffer, header, wanted)

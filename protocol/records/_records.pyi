@@ -43,7 +43,12 @@ def measure(
     values: Sequence[bytes | None], keys: Sequence[bytes | None] | None
 ) -> tuple[int, int]: ...
 def decode(
-    body: Any, count: int, base: tuple[int, int, Any], make: type[T], prefix: tuple[Any, ...] = ()
+    body: Any,
+    count: int,
+    base: tuple[int, int, Any],
+    make: type[T],
+    prefix: tuple[Any, ...] = (),
+    names: Sequence[str] | None = None,
 ) -> list[T]: ...
 def decode_columns(body: Any, count: int, base: tuple[int, int, Any]) -> Columns: ...
 def examine(

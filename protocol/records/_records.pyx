@@ -16,7 +16,7 @@ from cpython.bytes cimport (
 )
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 from ..errors import LocalProtocolError
 from .record_python import MOST_NAMED, BadRecord, Columns, encode_headers
@@ -456,8 +456,19 @@ def measure(values, keys):
 # --- reading ------------------------------------------------------------------------------------
 
 
-cdef tuple read_headers(const uint8_t **at, const uint8_t *end):
-    """Read headers, their number first."""
+cdef bint is_among(list names, const uint8_t *name, Py_ssize_t size):
+    """True if a name is one of these bytes."""
+    cdef object one
+    for one in names:
+        if PyBytes_GET_SIZE(one) == size and memcmp(PyBytes_AS_STRING(one), name, size) == 0:
+            return True
+    return False
+
+
+cdef tuple read_headers(const uint8_t **at, const uint8_t *end, list names):
+    """Read headers, their number first; with `names` keep only those of these names."""
+    cdef const uint8_t *name
+    cdef Py_ssize_t size
     cdef uint64_t coded = 0
     cdef uint64_t index
     cdef Py_ssize_t length = 0
@@ -475,9 +486,13 @@ cdef tuple read_headers(const uint8_t **at, const uint8_t *end):
         refuse_if(get_length(at, end, &length))
         if length < 0:
             refuse(BAD_HEADERS)
-        key = PyUnicode_DecodeUTF8(<const char *>at[0], length, "replace")
+        name, size = at[0], length
         at[0] += length
         refuse_if(get_length(at, end, &length))
+        if names is not None and not is_among(names, name, size):
+            at[0] += max(length, 0)
+            continue
+        key = PyUnicode_DecodeUTF8(<const char *>name, size, "replace")
         if length < 0:
             found.append((key, None))
         else:
@@ -511,8 +526,9 @@ cdef object read_bytes(const uint8_t **at, const uint8_t *end):
     return found
 
 
-def decode(body, count, base, make, prefix=()):
+def decode(body, count, base, make, prefix=(), names=None):
     """Read `count` records that fill `body`, each as `make` of the prefix and six fields."""
+    cdef list wanted_names = None if names is None else [name.encode() for name in names]
     cdef View view = View(body)
     cdef const uint8_t *at = <const uint8_t *>view.buffer.buf
     cdef const uint8_t *end = at + view.buffer.len
@@ -527,7 +543,16 @@ def decode(body, count, base, make, prefix=()):
     if wanted > view.buffer.len // MIN_RECORD_BYTES:
         refuse(CUT_OFF)
     return read_rows(
-        at, end, wanted, base_offset, base_timestamp, kind, is_append_time, make, tuple(prefix)
+        at,
+        end,
+        wanted,
+        base_offset,
+        base_timestamp,
+        kind,
+        is_append_time,
+        make,
+        tuple(prefix),
+        wanted_names,
     )
 
 
@@ -541,6 +566,7 @@ cdef list read_rows(
     bint is_append_time,
     object make,
     tuple prefix,
+    list names,
 ):
     cdef list rows = []
     cdef PyTypeObject *row_type = <PyTypeObject *>make
@@ -577,7 +603,7 @@ cdef list read_rows(
             at += 1
             headers = ()
         else:
-            headers = read_headers(&at, stop)
+            headers = read_headers(&at, stop, names)
         if at != stop:
             refuse(BAD_END)
         made = new_tuple(row_type, width)
@@ -659,7 +685,7 @@ def decode_columns(body, count, base):
             at += 1
             headers = ()
         else:
-            headers = read_headers(&at, stop)
+            headers = read_headers(&at, stop, None)
             if headers and not has_headers:
                 has_headers = True
                 all_headers = [()] * index

@@ -5,6 +5,7 @@ MINIKAFKA_RECORDS chooses one, as `python` or `compiled`; an unknown or missing 
 ImportError.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 from ...runtime.switches import RECORDS
@@ -66,6 +67,23 @@ def decode_many(
     return found
 
 
+def decode_named(
+    body: Any, count: int, base: tuple[int, int, Any], make: type[T], names: Sequence[str]
+) -> list[T]:
+    """Decode as `decode` does, with only those headers that have one of these names, in ASCII.
+
+    The compiled codec makes no objects of the others: a record may have a million of them.
+    """
+    if compiled is not None:
+        found: list[T] = compiled.decode(body, count, base, make, (), names)
+        return found
+    rows: list[tuple[Any, ...]] = decode(body, count, base, tuple)
+    return [
+        tuple.__new__(make, (*rest, tuple(each for each in headers if each[0] in names)))
+        for *rest, headers in rows
+    ]
+
+
 def decode_columns(body: Any, count: int, base: tuple[int, int, Any]) -> Columns:
     """Decode as the chosen codec's `decode_columns` does, with numpy as in `decode_many`."""
     if compiled is None and count >= COLUMNS_PAY_FROM:
@@ -88,6 +106,7 @@ __all__ = [
     "decode",
     "decode_columns",
     "decode_many",
+    "decode_named",
     "encode_headers",
     "examine",
     "find",

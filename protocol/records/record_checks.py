@@ -8,12 +8,12 @@ allows few bytes on its event loop and leaves larger batches to a worker process
 from typing import Final, NamedTuple
 
 from ..compression import MAX_DECOMPRESSED_BYTES, ExpandsTooFar
-from ..delays import DelayRule
+from ..delays import BY_HEADER, SAID, DelayRule
 from ..errors import ApiError, ErrorCode, RemoteProtocolError
 from ..expiry import TtlRule, read_expiry
 from ..types import Buffer
 from .batch_header import BatchHeader, TimestampType
-from .record_backend import BadRecord, decode, examine, first_at
+from .record_backend import BadRecord, decode_named, examine, first_at
 from .record_python import MOST_NAMED
 from .records import Record, record_view
 
@@ -34,6 +34,8 @@ class RecordRules(NamedTuple):
     """The time at which `delay` is checked."""
     ttl: TtlRule | None = None
     """When records expire, if they may say so; None for other topics."""
+    max_bytes: int = MAX_DECOMPRESSED_BYTES
+    """The most bytes of the records after decompression."""
 
 
 class RecordError(NamedTuple):
@@ -119,15 +121,19 @@ def _judge_headers(
     body: Buffer, header: BatchHeader, rules: RecordRules, verdict: Verdict
 ) -> Verdict:
     """Return the verdict, or a refusal if records say wrongly when and where they go, or expire."""
+    delay = rules.delay
+    may_be_silent = delay is None or (delay.by == BY_HEADER and not delay.targets)
+    if may_be_silent and not says_anything(body):
+        return verdict
     place = (0, header.base_timestamp, TimestampType.CREATE_TIME)
     code = ErrorCode.NONE
     named: list[RecordError] = []
     targets: dict[str, int] = {}
-    found: list[Record] = decode(body, header.record_count, place, Record)
+    found: list[Record] = decode_named(body, header.record_count, place, Record, SAID)
     for index, record in enumerate(found):
         try:
-            if rules.delay is not None:
-                target = rules.delay.check(record.timestamp, record.headers, rules.now_ms)
+            if delay is not None:
+                target = delay.check(record.timestamp, record.headers, rules.now_ms)
                 if target:
                     targets.setdefault(target, index)
             else:
@@ -143,21 +149,35 @@ def _judge_headers(
     return Verdict(-1, len(body), code, detail, tuple(named))
 
 
+def says_anything(body: Buffer) -> bool:
+    """Return False if no header can say when a record is due or expires, or where it goes.
+
+    This is a quick search.
+    """
+    data = body if isinstance(body, bytes) else bytes(body)
+    return any(name.encode() in data for name in SAID)
+
+
 def _refusal(size: int, code: ErrorCode, indexes: tuple[int, ...], why: str) -> Verdict:
     named = tuple(RecordError(index, why) for index in indexes)
     return Verdict(-1, size, code, f"record {indexes[0]} of the batch: {why}", named)
 
 
 def judge_in_full(batch: bytes, rules: RecordRules) -> Verdict:
-    """Check a whole batch as `judge` does, whatever its size up to the default limit.
+    """Check a whole batch as `judge` does, up to the limit of the rules.
 
     A worker process runs this function. The verdict is MESSAGE_TOO_LARGE if the batch expands
     beyond the limit.
     """
     try:
-        return judge(batch, BatchHeader(batch), rules)
+        return judge(batch, BatchHeader(batch), rules, rules.max_bytes)
     except ExpandsTooFar as error:
-        return Verdict(error=ErrorCode.MESSAGE_TOO_LARGE, detail=f"decompressed: {error}")
+        return too_large(error)
+
+
+def too_large(error: ExpandsTooFar) -> Verdict:
+    """Return the verdict on a batch that expands beyond the limit of its topic."""
+    return Verdict(error=ErrorCode.MESSAGE_TOO_LARGE, detail=f"decompressed: {error}")
 
 
 def find(

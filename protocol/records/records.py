@@ -10,11 +10,12 @@ documentation, "Message Format"; varints are zigzag.
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from ..compression import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
 from ..errors import LocalProtocolError, RemoteProtocolError
+from ..primitives import read_varint
 from ..types import NO_EPOCH, NO_PRODUCER_ID, Buffer
 from .batch_header import (
     CODEC_MASK,
@@ -30,7 +31,15 @@ from .batch_header import (
     read_header,
     seal,
 )
-from .record_backend import Columns, RecordBody, decode, decode_columns, decode_many, find
+from .record_backend import (
+    Columns,
+    RecordBody,
+    decode,
+    decode_columns,
+    decode_many,
+    decode_named,
+    find,
+)
 from .record_python import Headers as Headers
 
 if TYPE_CHECKING:
@@ -110,16 +119,7 @@ def records_at(buf: Buffer, pos: int, header: BatchHeader, offsets: Sequence[int
 
     The others are stepped over. Raise RemoteProtocolError as `records` does.
     """
-    if len(offsets) == header.record_count:
-        return records_as(Record, (), buf, pos, header=header)
-    body, count, base = _opened(buf, pos, header, False, MAX_DECOMPRESSED_BYTES).payload
-    view, found = memoryview(body), []
-    try:
-        for start, end in find(body, count, [offset - base[0] for offset in offsets]):
-            found.extend(decode(view[start:end], 1, base, Record))
-    except (IndexError, ValueError) as error:
-        raise RemoteProtocolError(f"{header!r}: {error}") from error
-    return found
+    return opened(buf, pos, header).at(offsets)
 
 
 def columns(
@@ -143,22 +143,87 @@ def columns(
         raise RemoteProtocolError(f"{found.header!r}: {error}") from error
 
 
-class _Opened(NamedTuple):
+class Opened(NamedTuple):
     """A checked and decompressed batch, in the form that the codecs read."""
 
     header: BatchHeader
     payload: tuple[Buffer, int, tuple[int, int, TimestampType]]
     """The records as bytes, their number, and (base offset, base timestamp, timestamp type)."""
 
+    @classmethod
+    def of(cls, header: BatchHeader, body: Buffer) -> "Opened":
+        """Return a batch whose records have been decompressed into `body`."""
+        kind = header.timestamp_type
+        by_broker = kind is TimestampType.LOG_APPEND_TIME
+        timestamp = header.max_timestamp if by_broker else header.base_timestamp
+        return cls(header, (body, header.record_count, (header.base_offset, timestamp, kind)))
 
-def _opened(buf: Buffer, pos: int, header: BatchHeader, check_crc: bool, max_bytes: int) -> _Opened:
+    @property
+    def size(self) -> int:
+        """The bytes of the records."""
+        return len(self.payload[0])
+
+    def at(self, offsets: Sequence[int]) -> list[Record]:
+        """Read the records that have these offsets, which ascend, as `records_at` does."""
+        body, count, base = self.payload
+        view = memoryview(body)
+        found: list[Record] = []
+        try:
+            if len(offsets) == count:
+                found = decode(body, count, base, Record)
+                return found
+            for start, end in find(body, count, [offset - base[0] for offset in offsets]):
+                found.extend(decode(view[start:end], 1, base, Record))
+        except (IndexError, ValueError) as error:
+            raise RemoteProtocolError(f"{self.header!r}: {error}") from error
+        return found
+
+    def parts(self, most: int, names: Sequence[str]) -> Iterator[list[Record]]:
+        """Read all records, `most` at a time, with only those headers that have these names.
+
+        There is one part at least, which is empty if the batch is. Raise RemoteProtocolError where
+        a record cannot be read, or has an offset that is not in its order and within its batch.
+        """
+        body, left, base = self.payload
+        view, end, last = memoryview(body), 0, base[0] - 1
+        try:
+            while True:
+                start, count = end, min(left, most)
+                end = len(view) if count == left else _step_over(view, start, count)
+                found = decode_named(view[start:end], count, base, Record, names)
+                for record in found:
+                    if not last < record.offset < self.header.next_offset:
+                        raise ValueError(f"offset {record.offset} behind {last}")
+                    last = record.offset
+                yield found
+                left -= count
+                if left <= 0:
+                    return
+        except (IndexError, ValueError) as error:
+            raise RemoteProtocolError(f"{self.header!r}: {error}") from error
+
+
+def opened(
+    buf: Buffer, pos: int, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> Opened:
+    """Decompress the batch at `pos`; raise RemoteProtocolError as `records` does."""
+    return Opened.of(header, record_view(buf, pos, header, max_bytes))
+
+
+def _step_over(view: memoryview, pos: int, count: int) -> int:
+    """Return where so many records from `pos` on end."""
+    for _ in range(count):
+        length, pos = read_varint(view, pos)
+        if length < 0:
+            raise ValueError(f"a record of {length} bytes")
+        pos += length
+    return pos
+
+
+def _opened(buf: Buffer, pos: int, header: BatchHeader, check_crc: bool, max_bytes: int) -> Opened:
     if check_crc and not crc_is_valid(buf, pos, header):
         raise RemoteProtocolError(f"crc {header.crc:#010x} does not match")
-    body = record_view(buf, pos, header, max_bytes)
-    kind = header.timestamp_type
-    by_broker = kind is TimestampType.LOG_APPEND_TIME
-    timestamp = header.max_timestamp if by_broker else header.base_timestamp
-    return _Opened(header, (body, header.record_count, (header.base_offset, timestamp, kind)))
+    return opened(buf, pos, header, max_bytes)
 
 
 def record_bytes(buf: Buffer, pos: int, header: BatchHeader) -> bytes:

@@ -15,6 +15,7 @@ from ...protocol.compression import Codec, compress
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.primitives import encode_varint, read_varint
 from ...protocol.records.batch_header import CODEC_MASK, DELETE_HORIZON_BIT, HEADER, SIZE_AND_OFFSET
+from ...protocol.records.record_backend import find
 from ...protocol.records.record_batch import (
     HEADER_SIZE,
     MAGIC,
@@ -58,6 +59,13 @@ def walk(buf: Buffer, pos: int, header: BatchHeader) -> tuple[bytes, list[Slice]
     if at != len(body):
         raise RemoteProtocolError(f"{header!r}: {len(body) - at} bytes after the last record")
     return body, found
+
+
+def slices_at(body: bytes, header: BatchHeader, offsets: Sequence[int]) -> list[Slice]:
+    """Return the slices of the records that have these offsets, which ascend."""
+    deltas = [offset - header.base_offset for offset in offsets]
+    places = find(body, header.record_count, deltas)
+    return [_slice_at(body, start) for start, _ in places]
 
 
 def _slice_at(body: bytes, start: int) -> Slice:

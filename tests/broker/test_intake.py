@@ -8,17 +8,27 @@ from typing import Any
 
 import pytest
 
-from minikafka.broker.partition.intake import OPENED_AT_ONCE, OPENED_PER_EVENT, NeedsOpening
+from minikafka.broker.partition.forwarded import append_forwarded
+from minikafka.broker.partition.intake import (
+    FORWARDED_RECORDS,
+    OPENED_AT_ONCE,
+    OPENED_PER_EVENT,
+    READ_RECORDS,
+    NeedsOpening,
+    may_need_opening,
+)
 from minikafka.broker.partition.own_batches import append_own
 from minikafka.broker.partition.requests import Appended
 from minikafka.protocol.compression import compress
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.expiry import TTL_MS
 from minikafka.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
-from minikafka.protocol.records import record_backend
+from minikafka.protocol.records import record_backend, record_checks
+from minikafka.protocol.records.batch_header import rewrite_producer
 from minikafka.protocol.records.record_batch import (
     Codec,
     build,
@@ -28,7 +38,9 @@ from minikafka.protocol.records.record_batch import (
     stamp,
 )
 from minikafka.protocol.records.record_checks import RecordRules, Verdict, judge_in_full
+from minikafka.protocol.records.records import NewRecord
 from minikafka.runtime.errors import WorkerLost
+from minikafka.storage.producer_state import FORWARD_EPOCH
 from tests.support.bombs import Expanded, many_small, one_large
 
 from .conftest import MakeBroker
@@ -293,6 +305,78 @@ async def test_m_04_no_more_records_are_declared_than_anybody_can_hold(
     data[57:61] = count.to_bytes(4, "big")
     seal(data)
     assert node.append(data).error == ErrorCode.INVALID_RECORD
+    assert node[0].log_end_offset == 0
+
+
+# Topics whose records every replica reads, or whose records say when they expire.
+
+ROUTES = '[{"else": true, "to": ["t"]}]'
+FORWARDING = [("minikafka.delay.target", "t"), ("minikafka.route.rules", ROUTES)]
+
+
+@pytest.mark.parametrize(("key", "value"), FORWARDING)
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+async def test_a_topic_that_forwards_takes_batches_of_so_many_records(
+    node: Node, key: str, value: str, codec: Codec
+) -> None:
+    await node.configure(key, value)
+    most = build([(WALL_MS, None, b"")] * FORWARDED_RECORDS, compression=codec)
+    assert node.append(most).error == ErrorCode.NONE
+    appended = node.append(build([(WALL_MS, None, b"")] * (FORWARDED_RECORDS + 1)))
+    assert appended.error == ErrorCode.MESSAGE_TOO_LARGE
+    assert appended.message == "10001 records in a batch, 10000 in this topic"
+    assert node[0].log_end_offset == FORWARDED_RECORDS
+
+
+@pytest.mark.parametrize(("key", "value"), FORWARDING)
+@pytest.mark.parametrize("level", ["batch", "structure", "full"])
+async def test_a_topic_that_forwards_takes_no_batch_that_expands_far(
+    node: Node, key: str, value: str, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await node.configure("minikafka.records.validation", level)
+    assert is_taken_at_once(node, one_large(WALL_MS)) is (level != "full"), "as other topics do"
+    await node.configure(key, value)
+    expanded = Expanded(monkeypatch)
+    appended = node.append(one_large(WALL_MS))
+    assert appended.error == ErrorCode.MESSAGE_TOO_LARGE
+    assert appended.message == f"decompressed: zstd: more than {OPENED_AT_ONCE} bytes"
+    assert expanded.largest <= OPENED_AT_ONCE
+    assert node.append(one_large(WALL_MS, size=OPENED_AT_ONCE - 100)).error == ErrorCode.NONE
+    await node.configure("max.message.bytes", str(10 << 20))
+    assert not is_taken_at_once(node, one_large(WALL_MS)), "a worker opens it"
+    assert judged(node, one_large(WALL_MS)).error == ErrorCode.NONE
+    assert judged(node, one_large(WALL_MS, size=11 << 20)).error == ErrorCode.MESSAGE_TOO_LARGE
+
+
+async def test_headers_of_many_records_are_not_read_on_the_loop(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*said: Any) -> None:
+        raise AssertionError(said)
+
+    await node.configure("minikafka.ttl.enable", "true")
+    plain = [NewRecord(WALL_MS, None, b"", [("x", b"")])] * (READ_RECORDS + 1)
+    said = [*plain, NewRecord(WALL_MS, None, b"", [(TTL_MS, b"5")])]
+    with monkeypatch.context() as patch:
+        patch.setattr(record_checks, "read_expiry", read)
+        assert node.append(build(plain)).error == ErrorCode.NONE, "none says when it expires"
+    for codec in (Codec.NONE, Codec.ZSTD):
+        batch = build(said, compression=codec)
+        assert not is_taken_at_once(node, bytearray(batch))
+        assert may_need_opening(node[0].rules, read_header(batch))
+        assert judged(node, batch).error == ErrorCode.NONE
+    wrong = build([*plain, NewRecord(WALL_MS, None, b"", [(TTL_MS, b"soon")])])
+    appended = judged(node, wrong)
+    assert appended.error == ErrorCode.INVALID_RECORD
+    assert [each.batch_index for each in appended.record_errors] == [READ_RECORDS + 1]
+
+
+async def test_a_forwarder_brings_no_batch_that_a_worker_must_open(node: Node) -> None:
+    await node.configure("cleanup.policy", "compact")
+    batch = one_large(WALL_MS)
+    rewrite_producer(batch, 0, producer_id=7, epoch=FORWARD_EPOCH, base_sequence=0)
+    appended = append_forwarded(node[0], memoryview(batch), WALL_MS)
+    assert appended.error == ErrorCode.INVALID_REQUEST
     assert node[0].log_end_offset == 0
 
 

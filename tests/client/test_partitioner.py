@@ -1,4 +1,5 @@
 import random
+import sys
 import warnings
 
 import pytest
@@ -46,6 +47,15 @@ def test_a_key_has_one_partition_in_range(key: bytes, count: int) -> None:
     where = partition_for_key(key, count)
     assert 0 <= where < count
     assert where == partition_for_key(key, count)
+
+
+def test_only_short_keys_are_kept_with_their_hashes() -> None:
+    long, short = b"kept" * 17, b"kept" * 16
+    before = [sys.getrefcount(each) for each in (long, short)]
+    assert [partition_for_key(each, 1_000) for each in (long, short)] == [
+        (murmur2(each) & 0x7FFFFFFF) % 1_000 for each in (long, short)
+    ]
+    assert [sys.getrefcount(each) for each in (long, short)] == [before[0], before[1] + 1]
 
 
 def test_a_sticky_choice_stays_for_a_batch_and_then_moves_on() -> None:

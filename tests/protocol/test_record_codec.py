@@ -56,6 +56,14 @@ def written(codec: Any, rows: list[Any]) -> bytes:
     return bytes(body.take()[61:])
 
 
+def decode_named(codec: Any, body: bytes, count: int, names: list[str]) -> list[Record]:
+    """What the chosen codec reads, with headers of these names alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_backend, "compiled", None if codec is record_python else codec)
+        patch.setattr(record_backend, "decode", codec.decode)
+        return record_backend.decode_named(body, count, (10, 5, CREATE), Record, names)
+
+
 def read(codec: Any, body: bytes, count: int, base: Any = (0, 0, CREATE)) -> Any:
     """What was read, or that it was refused."""
     try:
@@ -204,6 +212,32 @@ def test_a_prefix_stands_before_each_record(codec: Any) -> None:
     assert found == [("topic", 3, 10, 5, CREATE, b"k", b"a", (("h", None),))]
     named = codec.decode(body, 1, (10, 5, CREATE), ConsumerRecord, TopicPartition("topic", 3))
     assert named == [ConsumerRecord(*found[0])]
+
+
+@EACH_WRITER
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.sampled_from(["a", "ab", "b", "\xe4"]), st.none() | st.binary(max_size=3)),
+            max_size=4,
+        ),
+        min_size=1,
+    ),
+    st.lists(st.sampled_from(["a", "ab", "c"])),
+)
+def test_headers_of_other_names_are_stepped_over(
+    codec: Any, headers: list[list[tuple[str, bytes | None]]], names: list[str]
+) -> None:
+    body = written(record_python, [(5, b"k", b"v", each) for each in headers])
+    found = decode_named(codec, body, len(headers), names)
+    everything = record_python.decode(body, len(headers), (10, 5, CREATE), Record)
+    assert found == [
+        each._replace(headers=tuple(one for one in each.headers if one[0] in names))
+        for each in everything
+    ]
+    for end in range(len(body)):
+        with pytest.raises((IndexError, ValueError)):
+            decode_named(codec, body[:end], len(headers), names)
 
 
 @EACH_READER

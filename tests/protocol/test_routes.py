@@ -1,12 +1,14 @@
 """Rules for records: how they are read, what they match, what is refused."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.protocol.routes import MOST_BYTES, parse_routes
+from minikafka.protocol.records.record_python import Headers
+from minikafka.protocol.routes import MOST_BYTES, Condition, parse_routes
 
 KIND = {"if": {"header": {"kind": {"equals": "order"}}}, "to": ["orders"]}
 EU = {"if": {"key": {"prefix": "eu-"}}, "to": ["europe", "orders"]}
@@ -126,3 +128,62 @@ def test_whatever_is_given_is_read_or_refused(given: object) -> None:
     except ValueError:
         return
     assert routes.of(b"k", [("h", None)]) is None or routes.topics is not None
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+TEXTS = st.sampled_from(["", "x", "xy", "y"])
+TESTS = st.one_of(
+    st.fixed_dictionaries({"equals": TEXTS}),
+    st.fixed_dictionaries({"prefix": TEXTS}),
+    st.fixed_dictionaries({"in": st.lists(TEXTS, max_size=3)}),
+    st.fixed_dictionaries({"exists": st.booleans()}),
+)
+IFS = st.fixed_dictionaries({}, optional={"header": st.dictionaries(NAMES, TESTS), "key": TESTS})
+
+
+def holds_by_walking(one: Condition, key: bytes | None, headers: Headers) -> bool:
+    """The meaning of a condition, from all headers in their order."""
+    value, is_there = key, key is not None
+    if one.header is not None:
+        value, is_there = None, False
+        for name, found in headers:
+            if name == one.header:
+                value, is_there = found, True
+    if one.operation == "exists":
+        return is_there is one.is_wanted
+    if value is None:
+        return False
+    return value.startswith(one.wanted[0]) if one.operation == "prefix" else value in one.wanted
+
+
+@given(
+    st.lists(IFS.filter(lambda one: any(one.values())), min_size=1, max_size=4),
+    st.none() | TEXTS.map(str.encode),
+    st.lists(st.tuples(NAMES, st.none() | TEXTS.map(str.encode))),
+)
+def test_conditions_hold_as_if_each_walked_all_headers(
+    ifs: list[object], key: bytes | None, headers: list[tuple[str, bytes | None]]
+) -> None:
+    rules = [{"if": one, "to": [f"t{at}"]} for at, one in enumerate(ifs)]
+    routes = parse_routes(json.dumps(rules))
+    wanted = [
+        topic
+        for rule in routes.rules
+        if all(holds_by_walking(one, key, headers) for one in rule.conditions)
+        for topic in rule.to
+    ]
+    assert routes.of(key, headers) == (tuple(wanted) or None)
+
+
+def test_the_headers_of_a_record_are_walked_once_however_many_rules_there_are() -> None:
+    walks = 0
+
+    class Walked(list[tuple[str, bytes | None]]):
+        def __iter__(self) -> Iterator[tuple[str, bytes | None]]:
+            nonlocal walks
+            walks += 1
+            return super().__iter__()
+
+    rules = [{"if": {"header": {f"h{at}": {"exists": True}}}, "to": ["t"]} for at in range(100)]
+    assert parse_routes(json.dumps(rules)).of(None, Walked([("a", b""), ("h7", None)])) == ("t",)
+    assert walks == 1

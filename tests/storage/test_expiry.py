@@ -17,8 +17,9 @@ from minikafka.protocol.records.record_batch import (
     records,
     rewrite_as_log_append_time,
 )
-from minikafka.storage.expiry import MOST_KNOWN, OPENED_BYTES, Expiry
+from minikafka.storage.expiry import MOST_KNOWN, OPENED_BYTES, READ_OPENED, Expiry
 from minikafka.storage.markers import TransactionMarker, encode_marker
+from tests.support.bombs import Expanded
 
 Headers = tuple[tuple[str, bytes], ...]
 Entry = tuple[int, Headers]
@@ -108,6 +109,16 @@ def test_r_41_a_mixed_batch_stays_whole_or_loses_what_has_expired(codec: Codec) 
     assert header.compression is codec
 
 
+def test_a_batch_out_of_which_records_were_taken_expires_too() -> None:
+    whole = joined(built(0, [(1, ()), (9, ()), (5, ())]))
+    left = Expiry(TtlRule(10, is_strict=True)).without_expired(whole, 11)
+    assert [record.offset for record in records(left)] == [1, 2]
+    for rule in (TtlRule(10, is_strict=True), TtlRule(10, True, True)):
+        assert Expiry(rule).without_expired(left, 14) is left
+        assert values(Expiry(rule).without_expired(left, 15)) == [b"1"]
+        assert read(Expiry(rule).without_expired(left, 19)) == [(0, 2, True)]
+
+
 def test_r_42_what_was_hidden_on_a_replica_is_not_seen_there_again() -> None:
     data = joined(built(0, [(1, ())]))
     expiry = Expiry(AFTER_10)
@@ -154,6 +165,67 @@ def test_what_cannot_be_opened_expires_never() -> None:
     torn = built(0, [(1, at(5))], Codec.GZIP)
     torn[70:] = bytes(len(torn) - 70)
     assert len(Expiry(STRICT).without_expired(joined(torn), 10)) == len(torn)
+
+
+def read_on(expiry: Expiry, data: memoryview, now_ms: int) -> list[list[tuple[int, int, bool]]]:
+    """Read as a consumer does, which goes on behind what it got; one item for each answer."""
+    answers = []
+    while len(data):
+        answers.append(read(expiry.without_expired(data, now_ms)))
+        assert answers[-1], "a consumer always gets on"
+        behind = answers[-1][-1][1] + 1
+        rest = [at for at, header in headers(data) if header.base_offset >= behind]
+        data = data[rest[0] :] if rest else data[:0]
+    return answers
+
+
+@pytest.mark.parametrize(("now_ms", "is_control"), [(4, False), (5, True)])
+def test_a_read_opens_only_so_many_bytes_and_the_next_one_goes_on(
+    now_ms: int, is_control: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = BatchBuilder(Codec.ZSTD)
+    builder.append(1, None, bytes(OPENED_BYTES - 100), at(5))
+    large = builder.build()
+    batches = [bytearray(large) for _ in range(20)]
+    for offset, batch in enumerate(batches):
+        batch[:8] = offset.to_bytes(8, "big")
+    expiry, expanded = Expiry(STRICT), Expanded(monkeypatch)
+    data = joined(*batches)
+    first = expiry.without_expired(data, now_ms)
+    most = READ_OPENED // OPENED_BYTES + 1
+    assert sum(expanded.sizes) <= most * OPENED_BYTES * 2
+    assert 1 < read(first)[-1][1] < most
+    answers = read_on(Expiry(STRICT), data, now_ms)
+    ends = [(one[0][0], one[-1][1]) for one in answers]
+    assert ends == [(0, 4), (5, 9), (10, 14), (15, 19)]
+    assert all(each[2] is is_control for one in answers for each in one)
+    known = read_on(expiry, data, now_ms), read_on(expiry, data, now_ms)
+    assert len(known[1]) == 1, "what is known is not opened again"
+
+
+def test_a_read_opens_batches_of_only_so_many_records() -> None:
+    batches = [built(n * 3_000, [(1, at(5))] * 3_000, Codec.ZSTD) for n in range(10)]
+    ends = [one[-1][1] + 1 for one in read_on(Expiry(STRICT), joined(*batches), 4)]
+    assert ends == [21_000, 30_000]
+    mixed = [built(n * 3_000, [(1, at(5)), (1, at(9))] * 1_500) for n in range(10)]
+    expiry = Expiry(STRICT)
+    for _ in range(2):
+        ends = [one[-1][1] + 1 for one in read_on(expiry, joined(*mixed), 6)]
+        assert ends[-1] == 30_000
+        assert len(ends) > 1, "batches of which some records have expired are opened each time"
+
+
+@pytest.mark.parametrize("rule", [TtlRule(10, True), TtlRule(10, True, True)])
+@pytest.mark.parametrize("times", [[3, 1, 2], [-1, 5], [-1], [7]])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_records_that_say_nothing_expire_by_their_timestamps(
+    rule: TtlRule, times: list[int], codec: Codec
+) -> None:
+    wanted = [rule.by_topic(each) for each in times]
+    data = joined(built(0, [(each, (("x", b"1"),)) for each in times], codec))
+    for now_ms in range(20):
+        left = read(Expiry(rule).without_expired(data, now_ms))
+        assert left[0][2] is (max(wanted) <= now_ms)
 
 
 TIMES = st.tuples(st.integers(0, 40), st.just(()) | st.integers(0, 40).map(at))
@@ -206,7 +278,8 @@ def test_r_41_offsets_go_on_and_no_record_is_lost_or_invented(
         (((EXPIRES_AT, b""),), "no number"),
         (((EXPIRES_AT, b"never"),), "no number"),
         (((TTL_MS, b"1"), (EXPIRES_AT, b"1")), "headers"),
-        (((TTL_MS, b"1" * 20),), "no number"),
+        (((TTL_MS, b"%d" % (NEVER + 1)),), "no number"),
+        (((EXPIRES_AT, b"9" * 19),), "no number"),
     ],
 )
 def test_a_time_that_says_nothing_is_refused_and_does_not_count_later(
@@ -223,7 +296,7 @@ def test_the_header_counts_before_the_topic() -> None:
     assert rule.expires_of(5, ((TTL_MS, b"never"),)) == NEVER
     assert rule.expires_of(5, ((TTL_MS, b"3"),)) == 8
     assert rule.expires_of(5, ((EXPIRES_AT, b"99"),)) == 99
-    assert rule.expires_of(5, ((TTL_MS, b"9" * 19),)) == NEVER
+    assert rule.expires_of(5, ((TTL_MS, b"%d" % NEVER),)) == NEVER
     assert rule.expires_of(5, ()) == 15
     assert TtlRule(10).expires_of(5, ((TTL_MS, b"never"),)) == 15
     with pytest.raises(ApiError, match="needs the record's timestamp"):
