@@ -12,14 +12,25 @@ from ...protocol.records.record_batch import Headers
 
 ATTEMPT: Final = "minikafka-attempt"
 FIRST_FAILED_AT: Final = "minikafka-first-failed-at"
+ORDER: Final = "minikafka-order"
+"""The place of a record in the order of its key (`retry_order`)."""
 REQUEUED: Final = "minikafka-requeued"
 TRUNCATED: Final = "minikafka-truncated"
 DLQ: Final = "__dlq.errors."
 STACKTRACE_BYTES: Final = 4_096
 MESSAGE_BYTES: Final = 1_024
 _OF_LAST_FAILURE: Final = ("delivery.count", "message", "exception", "timestamp", "stacktrace")
-OF_TRAVEL: Final = (DELIVER_AT, DELAY_MS, DUE, HOPS, SOURCE)
+OF_TRAVEL: Final = (DELIVER_AT, DELAY_MS, DUE, HOPS, SOURCE, ORDER)
 """The headers of one way through a delay topic, which the next way does not need."""
+
+
+class Origin(NamedTuple):
+    """The place where a record was read first, and the group that has read it."""
+
+    topic: str
+    partition: int
+    offset: int
+    group: str
 
 
 class Failure(NamedTuple):
@@ -34,16 +45,28 @@ class Failure(NamedTuple):
     error: BaseException
     stacktrace: str = ""
 
+    @property
+    def origin(self) -> Origin:
+        """The record's place."""
+        return Origin(*self[:4])
+
 
 def attempt_of(headers: Headers) -> int:
     """Return how often a record was tried again; 0 if its header is missing or no number."""
     return _number(headers, ATTEMPT)
 
 
-def retry_headers(headers: Headers, failure: Failure, due_ms: int) -> Headers:
+def retry_headers(headers: Headers, failure: Failure, due_ms: int, order: str = "") -> Headers:
     """Return the headers with which a record waits for its next attempt."""
     said = {ATTEMPT: str(attempt_of(headers) + 1), DELIVER_AT: str(due_ms)}
-    return _with(headers, _origin(failure), said)
+    if order:
+        said[ORDER] = order
+    return _with(headers, _first_failure(failure), said)
+
+
+def behind_headers(headers: Headers, origin: Origin, due_ms: int, order: str) -> Headers:
+    """Return the headers with which a record waits for its turn: no attempt is used up."""
+    return _with(headers, _origin(origin), {DELIVER_AT: str(due_ms), ORDER: order})
 
 
 def dead_letter_headers(headers: Headers, failure: Failure) -> Headers:
@@ -58,7 +81,7 @@ def dead_letter_headers(headers: Headers, failure: Failure) -> Headers:
     }
     if failure.stacktrace:
         said[DLQ + "stacktrace"] = _cut(failure.stacktrace, STACKTRACE_BYTES, at_end=True)
-    return _with(headers, _origin(failure), said)
+    return _with(headers, _first_failure(failure), said)
 
 
 def truncated(headers: Headers) -> Headers:
@@ -81,13 +104,16 @@ def requeued_headers(headers: Headers) -> Headers:
     return _with(kept, {}, {REQUEUED: str(_number(headers, REQUEUED) + 1)})
 
 
-def _origin(failure: Failure) -> Mapping[str, str]:
+def _first_failure(failure: Failure) -> Mapping[str, str]:
+    return {**_origin(failure.origin), FIRST_FAILED_AT: str(failure.at_ms)}
+
+
+def _origin(origin: Origin) -> Mapping[str, str]:
     return {
-        DLQ + "topic": failure.topic,
-        DLQ + "partition": str(failure.partition),
-        DLQ + "offset": str(failure.offset),
-        DLQ + "group": failure.group,
-        FIRST_FAILED_AT: str(failure.at_ms),
+        DLQ + "topic": origin.topic,
+        DLQ + "partition": str(origin.partition),
+        DLQ + "offset": str(origin.offset),
+        DLQ + "group": origin.group,
     }
 
 
