@@ -176,12 +176,23 @@ _SPRING: Final = {
     "offset": "kafka_dlt-original-offset",
 }
 """Spring writes numbers as big-endian integers of 4 and 8 bytes."""
+_OF_SPRING: Final = "kafka_dlt-"
+_NUMBERS: Final = ("partition", "offset", "timestamp")
 
 
 def letter_of(headers: Headers) -> Letter:
     """Read the headers of a dead letter: ours, KIP-1191's, Connect's, KIP-1034's or Spring's."""
     told = dict(headers)
     return Letter(*(_told(told, field) for field in Letter._fields))
+
+
+def readable(name: str, value: bytes | None) -> str | None:
+    """Return a header's value as text: Spring's numbers are read, bytes that are none escaped."""
+    if value is None:
+        return None
+    if name.startswith(_OF_SPRING) and name.endswith(_NUMBERS) and len(value) in (4, 8):
+        return str(int.from_bytes(value, signed=True))
+    return value.decode(errors="backslashreplace")
 
 
 def _told(told: Mapping[str, bytes | None], field: str) -> str:
@@ -192,7 +203,6 @@ def _texts(told: Mapping[str, bytes | None], field: str) -> Iterator[str]:
     for name in _NAMES[field]:
         if (value := told.get(name)) is not None:
             yield value.decode(errors="replace")
-    value = told.get(_SPRING.get(field, ""))
-    if value is not None:
-        is_number = field != "topic" and len(value) in (4, 8)
-        yield str(int.from_bytes(value)) if is_number else value.decode(errors="replace")
+    name = _SPRING.get(field, "")
+    if (text := readable(name, told.get(name))) is not None:
+        yield text
