@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -289,3 +290,102 @@ async def test_r_46_topics_that_have_grown_are_followed(stage: Stage) -> None:
     runs(stage, second, lambda: heir.run(book))
     await until(stage, lambda: len(book.handled) == 3, "both partitions")
     assert book.of("a") == [b"a0", b"a1"]
+
+
+class Ledger:
+    """The last call of each record, whoever made it, and how it ended."""
+
+    def __init__(self, dice: Random) -> None:
+        self._dice = dice
+        self._calls = 0
+        self.last: dict[tuple[int, int], tuple[int, bool]] = {}
+        """The number of a record's last call, and whether that succeeded, by its first place."""
+
+    def __call__(self, record: ConsumerRecord) -> None:
+        said = headers_of(record)
+        first = record.offset
+        if record.topic != "orders":
+            first = int(said[DLQ + "offset"] or b"")
+        self._calls += 1
+        succeeds = self._dice.random() < 0.6
+        self.last[record.partition, first] = self._calls, succeeds
+        if not succeeds:
+            raise Bad
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_r_46_the_order_holds_though_members_and_brokers_come_and_go(seed: int) -> None:
+    dice = Random(seed)
+
+    @staged(seed=seed, seconds=900)
+    async def story(stage: Stage) -> None:
+        await stage.create_topic(
+            "orders", [[1, 2, 3], [2, 3, 1], [3, 1, 2]], configs={"min.insync.replicas": "2"}
+        )
+        ledger = Ledger(dice)
+        policy = replace(POLICY, backoff_ms=(500, 4_000), jitter=0.5)
+        members: list[Client] = []
+
+        async def member() -> None:
+            client, worker = await worker_of(stage, policy)
+            members.append(client)
+            runs(stage, client, lambda: worker.run(ledger))
+
+        keys: dict[tuple[int, int], str] = {}
+        counts = [0, 0, 0]
+        for turn in range(12):
+            if len(members) < 3:
+                await member()
+            elif dice.random() < 0.6:
+                stage.world.kill(members.pop(dice.randrange(3)).process)
+            if turn % 5 == 3:
+                stage.kill(2)
+            elif turn % 5 == 4:
+                stage.start(2)
+            for partition in range(3):
+                names = [dice.choice("abc") for _ in range(dice.randrange(8))]
+                for name in names:
+                    keys[partition, counts[partition]] = name
+                    counts[partition] += 1
+                await ordered(stage, *names, partition=partition)
+            await stage.sleep(dice.uniform(0, 5))
+        await until(stage, lambda: len(ledger.last) == len(keys), "all were called")
+        for partition in range(3):
+            await all_ends(stage, partition)
+        letters = [
+            (each.partition, int(headers_of(each)[DLQ + "partition"] or b""), offset)
+            for each in await dead(stage)
+            for offset in [int(headers_of(each)[DLQ + "offset"] or b"")]
+        ]
+        buried = [(partition, offset) for _, partition, offset in letters]
+        failed = [place for place, (_, succeeded) in ledger.last.items() if not succeeded]
+        assert sorted(buried) == sorted(failed), "each that failed last is a dead letter, once"
+        for partition in range(3):
+            for key in "abc":
+                places = [(partition, n) for n in range(counts[partition])]
+                mine = [place for place in places if keys[place] == key]
+                ends = [ledger.last[place][0] for place in mine]
+                assert ends == sorted(ends), f"{key} in {partition}"
+                dead_ones = [place for place in buried if place in mine]
+                assert dead_ones == sorted(dead_ones)
+
+    story()
+
+
+async def all_ends(stage: Stage, partition: int) -> None:
+    """Wait until nothing of a lane is on its way."""
+    there = [TopicPartition(name, partition) for name in ("orders", f"{GROUP}.again")]
+    waits = TopicPartition(f"{GROUP}.retry", partition)
+    for _ in range(600):
+        ends = await stage.admin(lambda admin: admin.list_offsets(dict.fromkeys(there, -1)))
+        offsets = await stage.admin(lambda admin: admin.list_group_offsets(GROUP))
+        is_read = all(
+            each in offsets and offsets[each].offset == ends[each].offset
+            for each in there
+            if ends[each].offset
+        )
+        (told,) = (await stage.admin(lambda admin: admin.describe_forwarding([waits]))).values()
+        if is_read and not told.pending and not told.planned:
+            return
+        await stage.sleep(1)
+    raise AssertionError(f"partition {partition} does not come to its end")
