@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from minikafka.client.admin.admin import Admin
+from minikafka.client.consumer.dead_letters import DeadLetters, Settled, to_group
 from minikafka.client.consumer.retry_headers import ATTEMPT, DLQ, ORDER
 from minikafka.client.consumer.retry_policy import RetryPolicy
 from minikafka.client.consumer.retry_worker import RetryWorker
@@ -134,6 +136,31 @@ async def test_r_46_a_dead_letter_lets_the_next_one_through(stage: Stage) -> Non
         said = headers_of(letter)
         assert (said[DLQ + "offset"], said[DLQ + "delivery.count"]) == (b"%d" % offset, b"3")
         assert ORDER not in said
+
+
+@staged()
+async def test_r_46_a_letter_that_is_requeued_waits_for_nobody_and_blocks_nobody(
+    stage: Stage,
+) -> None:
+    await stage.create_topic("orders", [[1, 2, 3]])
+    await ordered(stage, "a0", "a1")
+    client, worker = await worker_of(stage, replace(POLICY, backoff_ms=(20_000,)))
+    book = Book(a0=3, a2=1)
+    runs(stage, client, lambda: worker.run(book))
+    await until(stage, lambda: book.handled == [b"a1"], "the one behind the dead letter")
+    await ordered(stage, "a2", "a3")
+    await until(stage, lambda: not book.fails[b"a2"], "a2 waits")
+    desk = await stage.client()
+
+    async def requeue() -> Settled:
+        bootstrap, runtime = stage.cluster.bootstrap, desk.runtime
+        async with Admin(bootstrap_servers=bootstrap, runtime=runtime) as admin:
+            return await DeadLetters(admin, DEAD, runtime).requeue(lambda _: True, to_group)
+
+    assert (await desk.ask(requeue)).letters == 1
+    await until(stage, lambda: not book.fails[b"a0"], "it fails once more")
+    await until(stage, lambda: len(book.handled) == 4, "all of them")
+    assert [each for each in book.handled if each != b"a0"] == [b"a1", b"a2", b"a3"]
 
 
 @staged()
