@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
+from .consumer.retry_batch import Batch, Raw
 from .consumer.retry_policy import RetryPolicy, RetryTopics
 from .consumer.retry_worker import POLL_MS
 from .consumer.retry_worker import RetryWorker as AioRetryWorker
@@ -71,8 +72,9 @@ class RetryWorker(Generic[K, V]):
     def subscribe(
         self, topics: Sequence[str], *, listener: RebalanceListener | None = None
     ) -> None:
-        """Read these topics, and what comes back from the group's retries."""
-        self._consumer.subscribe(self._twin.with_returning(topics), listener=listener)
+        """Read these topics, and what comes back; as `minikafka.aio.RetryWorker.subscribe`."""
+        names = self._ask(self._twin.with_returning(topics))
+        self._consumer.subscribe(names, listener=listener)
 
     def run(self, handler: Callable[[ConsumerRecord[K, V]], Any]) -> None:
         """Handle records until `stop` is called, or the consumer is closed.
@@ -88,16 +90,22 @@ class RetryWorker(Generic[K, V]):
             for record in batch.records:
                 if worker.is_stopping():
                     break
-                try:
-                    result = handler(worker.read(record))
-                except Exception as error:
-                    worker.on_failed(batch, record, error)
-                else:
-                    if inspect.iscoroutine(result):
-                        result.close()
-                        raise TypeError("the sync retry worker takes a plain function")
-                batch.done(record)
+                if worker.is_turn(batch, record):
+                    self._handle(batch, record, handler)
+                worker.on_done(batch, record)
             self._ask(worker.settle(batch))
+
+    def _handle(
+        self, batch: Batch, record: Raw, handler: Callable[[ConsumerRecord[K, V]], Any]
+    ) -> None:
+        try:
+            result = handler(self._twin.read(record))
+        except Exception as error:
+            self._twin.on_failed(batch, record, error)
+        else:
+            if inspect.iscoroutine(result):
+                result.close()
+                raise TypeError("the sync retry worker takes a plain function")
 
     def stop(self) -> None:
         """Have `run` return, and not begin again, once the record in hand is settled."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic, sleep
 from typing import Final, TypeVar
 
+from ..client.admin.config_types import ConfigResource
 from ..client.admin.sync_admin import Admin
 from ..client.admin.topic_types import TopicDescription
 from ..client.config import AdminConfig
@@ -57,6 +58,9 @@ SINK: Final = {
     # Rows come in tens of thousands, and larger batches cost client and broker less for each.
     "batch.size": str(256 << 10),
 }
+MOST_BYTES: Final = "max.message.bytes"
+DEFAULT_MOST_BYTES: Final = 1_048_588
+"""The default of Kafka's brokers, where one does not say it."""
 ASKING: Final = {"default.api.timeout.ms": "15000", "bootstrap.timeout.ms": "10000"}
 UNANSWERED: Final = (RequestTimedOut, ConnectError, ConnectionLost, BootstrapError)
 
@@ -118,6 +122,12 @@ class Cluster:
             if complete or monotonic() > deadline:
                 return found
             sleep(0.1)
+
+    def most_bytes(self, topic: str) -> int:
+        """Ask for the largest batch that a topic takes, in bytes."""
+        resource = ConfigResource.topic(topic)
+        told = self._ask(lambda admin: admin.describe_configs([resource], keys=[MOST_BYTES]))
+        return int(told[resource][MOST_BYTES].value or DEFAULT_MOST_BYTES)
 
     def topics_matching(self, pattern: re.Pattern[str]) -> list[str]:
         """List the topics whose names contain a match of the pattern."""

@@ -20,6 +20,7 @@ from ..client.group_types import PreparedTransaction
 from ..protocol.commit_groups import member_id
 from ..protocol.errors import ApiError, ErrorCode
 from .ledger import Ledger
+from .refused_rows import dead_letters_of
 from .rows import RowWriter
 from .sink_clients import (
     ABORT_MS,
@@ -137,7 +138,8 @@ def write(
                 continue
             if rows is None:
                 producer = clients.begin(transactional_id)
-                rows = RowWriter(producer, options.topic)
+                dead_letters = dead_letters_of(options, producer)
+                rows = RowWriter(producer, options.topic, dead_letters)
             rows.write(batch, count)
             count += batch.num_rows
         if rows is not None:

@@ -2,10 +2,11 @@
 
 This module decides where each row goes and refuses rows that cannot be records; the producer does
 batching, partitioning by key and retries. It never opens a connection, a transaction or a commit,
-and makes no Python object per row.
+and makes no Python object per row, but for those that are dead letters.
 """
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +18,11 @@ from ..client.errors import MessageTooLarge
 from ..client.producer.columns import Columns
 from ..client.producer.spans import groups_of, header_pieces, pieces_of
 from ..client.sync_producer import Producer, SyncBatchDelivery
+from .refused_rows import DeadLetters
 
 Ints = NDArray[np.int64]
+HEADER_SLACK = 10
+"""The most bytes that a producer counts for a header beside its key and value."""
 
 
 class RowError(ValueError):
@@ -41,31 +45,52 @@ class Place(NamedTuple):
 class RowWriter:
     """Hands the rows of one task to a producer, in their order."""
 
-    def __init__(self, producer: Producer, topic: str | None) -> None:
+    def __init__(
+        self, producer: Producer, topic: str | None, dead_letters: DeadLetters | None = None
+    ) -> None:
         """`topic` is the topic of every row, or None if each row names its own."""
         self._producer = producer
         self._topic = topic
+        self._dead_letters = dead_letters
         self._known: set[str] = set()
         self._under_way: deque[SyncBatchDelivery] = deque()
 
     def write(self, batch: pa.RecordBatch, first_row: int) -> None:
         """Send a batch whose first row is row `first_row` of the task; wait only for buffer space.
 
-        Raises RowError if a row cannot be a record; nothing of the batch is sent then. Raises the
-        producer's errors, also those for batches sent earlier.
+        Raises RowError if a row cannot be a record, unless there are dead letters; nothing of the
+        batch is sent then. Raises the producer's errors, also those for batches sent earlier.
         """
-        if batch.num_rows == 0:
-            return
+        while refused := self._refused(batch):
+            if self._dead_letters is None:
+                row = min(refused)
+                raise RowError(first_row + row, refused[row])
+            batch = self._bury(batch, refused)
+        if self._dead_letters is not None and (refused := self._too_large(batch)):
+            batch = self._bury(batch, refused)
+        if batch.num_rows:
+            self._write(batch, first_row)
+        while self._under_way and self._under_way[0].done():
+            self._under_way.popleft().result()
+
+    def _write(self, batch: pa.RecordBatch, first_row: int) -> None:
         columns = {
             name: batch.column(name)
             for name in ("key", "value", "headers")
             if name in batch.schema.names
         }
-        _check_headers(columns, first_row)
-        for place in self._places(batch, first_row):
+        if "headers" in columns and len(columns["headers"].flatten()) == 0:
+            del columns["headers"]
+        for place in self._places(batch):
             self._send(place, columns, first_row)
-        while self._under_way and self._under_way[0].done():
-            self._under_way.popleft().result()
+
+    def _bury(self, batch: pa.RecordBatch, refused: Mapping[int, str]) -> pa.RecordBatch:
+        """Write rows to the dead letters; return the others."""
+        assert self._dead_letters is not None
+        self._under_way.append(self._dead_letters.bury(batch, refused, self._topic))
+        kept = np.ones(batch.num_rows, dtype=bool)
+        kept[[*refused]] = False
+        return batch.filter(pa.array(kept))
 
     def finish(self) -> None:
         """Wait until every row is acknowledged; raise if one is not."""
@@ -88,20 +113,18 @@ class RowWriter:
             raise RowError(first_row + row, str(error)) from error
         self._under_way.append(sent)
 
-    def _places(self, batch: pa.RecordBatch, first_row: int) -> list[Place]:
-        """Group a batch's rows by topic and partition.
+    def _refused(self, batch: pa.RecordBatch) -> dict[int, str]:
+        """Return rows whose content no record can have, each with the reason.
 
-        Raise RowError for a partition that does not exist.
+        The partitions are looked at once every row has a topic.
         """
-        topics, codes = _topics(batch, self._topic, first_row)
+        refused = _nameless(batch)
+        if batch.num_rows == 0 or (self._topic is None and _add_without_topic(batch, refused)):
+            return refused
         partitions = _partitions(batch)
         if partitions is None:
-            # Learn the topic first, because rows for an unknown topic would be queued one by one.
-            for topic in topics:
-                if topic not in self._known:
-                    self._producer.partitions_for(topic)
-                    self._known.add(topic)
-            return [Place(topics[code], None, rows) for code, rows in groups_of(codes)]
+            return refused
+        topics, codes = _topics(batch, self._topic)
         counts = np.array([len(self._producer.partitions_for(topic)) for topic in topics])
         named = _given(batch.column("partition"))
         outside = np.flatnonzero(named & ((partitions < 0) | (partitions >= counts[codes])))
@@ -110,12 +133,36 @@ class RowWriter:
             for code in dict.fromkeys(codes[outside].tolist()):
                 counts[code] = len(self._producer.partitions_for(topics[code], refresh=True))
             outside = np.flatnonzero(named & ((partitions < 0) | (partitions >= counts[codes])))
-        if len(outside):
-            row = int(outside[0])
-            topic = topics[codes[row]]
-            why = f"partition {partitions[row]}, but {topic} has {counts[codes[row]]} partitions"
-            raise RowError(first_row + row, why)
-        width = int(counts.max()) + 1
+        for row in outside.tolist():
+            has = f"{topics[codes[row]]} has {counts[codes[row]]} partitions"
+            refused.setdefault(row, f"partition {partitions[row]}, but {has}")
+        return refused
+
+    def _too_large(self, batch: pa.RecordBatch) -> dict[int, str]:
+        """Return the rows that are too large for their topics, each with the reason."""
+        assert self._dead_letters is not None
+        if batch.num_rows == 0:
+            return {}
+        topics, codes = _topics(batch, self._topic)
+        limits = np.array([self._dead_letters.limit_of(topic) for topic in topics])[codes]
+        sizes = _sizes({name: batch.column(name) for name in batch.schema.names})
+        return {
+            row: f"{sizes[row]} bytes, and {topics[codes[row]]} takes {limits[row]}"
+            for row in np.flatnonzero(sizes > limits).tolist()
+        }
+
+    def _places(self, batch: pa.RecordBatch) -> list[Place]:
+        """Group a batch's rows by topic and partition."""
+        topics, codes = _topics(batch, self._topic)
+        partitions = _partitions(batch)
+        if partitions is None:
+            # Learn the topic first, because rows for an unknown topic would be queued one by one.
+            for topic in topics:
+                if topic not in self._known:
+                    self._producer.partitions_for(topic)
+                    self._known.add(topic)
+            return [Place(topics[code], None, rows) for code, rows in groups_of(codes)]
+        width = int(partitions.max()) + 2
         found: list[Place] = []
         for choice, rows in groups_of(codes * width + partitions + 1):
             code, after = divmod(choice, width)
@@ -123,19 +170,19 @@ class RowWriter:
         return found
 
 
-def _topics(batch: pa.RecordBatch, topic: str | None, first_row: int) -> tuple[list[str], Ints]:
-    """Return the topics in the batch, and for each row the index of its topic.
+def _add_without_topic(batch: pa.RecordBatch, refused: dict[int, str]) -> bool:
+    """Refuse the rows without a topic; return True if there is one."""
+    column = batch.column("topic")
+    empty = np.flatnonzero(_numbers(pc.binary_length(column), null=0) == 0).tolist()
+    refused.update({row: f"the topic is {column[row].as_py()!r}" for row in empty})
+    return bool(empty)
 
-    Raise RowError for a row without a topic.
-    """
+
+def _topics(batch: pa.RecordBatch, topic: str | None) -> tuple[list[str], Ints]:
+    """Return the topics in the batch, and for each row the index of its topic."""
     if topic is not None:
         return [topic], np.zeros(batch.num_rows, dtype=np.int64)
-    column = batch.column("topic")
-    empty = np.flatnonzero(_numbers(pc.binary_length(column), null=0) == 0)
-    if len(empty):
-        row = int(empty[0])
-        raise RowError(first_row + row, f"the topic is {column[row].as_py()!r}")
-    coded = column.dictionary_encode()
+    coded = batch.column("topic").dictionary_encode()
     return coded.dictionary.to_pylist(), _numbers(coded.indices, null=0)
 
 
@@ -147,27 +194,36 @@ def _partitions(batch: pa.RecordBatch) -> Ints | None:
     return None if column.null_count == batch.num_rows else _numbers(column, null=-1)
 
 
-def _check_headers(columns: dict[str, Any], first_row: int) -> None:
-    """Drop the column if no row has headers; raise RowError for a header without a key."""
-    column = columns.get("headers")
-    if column is None:
-        return
+def _nameless(batch: pa.RecordBatch) -> dict[int, str]:
+    """Return the rows that have a header without a key."""
+    if "headers" not in batch.schema.names or batch.num_rows == 0:
+        return {}
+    column = batch.column("headers")
     headers = column.flatten()
     if len(headers) == 0:
-        del columns["headers"]
-        return
+        return {}
     nameless = np.flatnonzero(~_given(headers.flatten()[0]))
-    if len(nameless):
-        stops = np.cumsum(_numbers(pc.list_value_length(column), null=0))
-        row = int(np.searchsorted(stops, nameless[0], side="right"))
-        raise RowError(first_row + row, "a header without a key")
+    stops = np.cumsum(_numbers(pc.list_value_length(column), null=0))
+    rows = np.searchsorted(stops, nameless, side="right").tolist()
+    return dict.fromkeys(rows, "a header without a key")
 
 
 def _largest(columns: dict[str, Any]) -> int:
     """Return the position of the row with the most bytes."""
-    sizes = sum(pieces_of(columns[name])[2].clip(0) for name in ("key", "value") if name in columns)
+    return int(np.argmax(_sizes(columns)))
+
+
+def _sizes(columns: Mapping[str, Any]) -> Ints:
+    """Return for each row the bytes of its key, value and headers."""
+    sizes: Ints = pieces_of(columns["value"])[2].clip(0)
+    if "key" in columns:
+        sizes = sizes + pieces_of(columns["key"])[2].clip(0)
     headers = header_pieces(columns["headers"]) if "headers" in columns else None
-    return int(np.argmax(sizes if headers is None else sizes + headers[2].clip(0)))
+    if headers is None:
+        return sizes
+    counts = _numbers(pc.list_value_length(columns["headers"]), null=0)
+    sizes = sizes + headers[2].clip(0) + HEADER_SLACK * counts
+    return sizes
 
 
 def _numbers(column: Any, *, null: int) -> Ints:

@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 from . import exactly_once
 from .cluster import cluster_for
 from .options import OptionError
+from .refused_rows import dead_letters_of
 from .rows import RowWriter
 from .sink_options import Delivery, SinkOptions
 
@@ -97,7 +98,9 @@ class _Writing:
         if self._is_exact:
             task = exactly_once.Task.current()
             return exactly_once.write(self.options, self._job(task), task, iterator)
-        rows = RowWriter(cluster_for(self.options.client).producer(), self.options.topic)
+        producer = cluster_for(self.options.client).producer()
+        dead_letters = dead_letters_of(self.options, producer)
+        rows = RowWriter(producer, self.options.topic, dead_letters)
         count = 0
         for batch in iterator:
             rows.write(batch, count)

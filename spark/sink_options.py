@@ -15,6 +15,7 @@ from .options import OptionError, check_names, client_settings, lower_names, who
 
 _KNOWN: Final = (
     "batchId",
+    "dead_letters",
     "delivery",
     "exactlyOnceFallback",
     "includeHeaders",
@@ -50,6 +51,8 @@ class SinkOptions:
     """Client settings: the kafka.* options without their prefix."""
     topic: str | None
     """The topic of every row; None if each row names its own."""
+    dead_letters: str | None = None
+    """The topic of rows that are refused; None if such a row fails its task."""
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     fallback: Fallback = Fallback.REFUSE
     sink_id: str | None = None
@@ -65,6 +68,11 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool = False) -> SinkOp
     topic = options.get("topic")
     if topic is not None and not topic.strip():
         raise OptionError("topic", topic, "name a topic, or leave it out and give a topic column")
+    dead_letters = options.get("dead_letters")
+    if dead_letters is not None and not dead_letters.strip():
+        raise OptionError("dead_letters", dead_letters, "name a topic, or leave it out")
+    if dead_letters is not None and dead_letters == topic:
+        raise OptionError("dead_letters", dead_letters, "name another topic than that of the rows")
     delivery = _one_of(Delivery, options, "delivery", Delivery.AT_LEAST_ONCE)
     if delivery is not Delivery.EXACTLY_ONCE:
         for name in _ONLY_EXACTLY_ONCE:
@@ -75,6 +83,7 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool = False) -> SinkOp
     return SinkOptions(
         client=_client(options, delivery),
         topic=topic,
+        dead_letters=dead_letters,
         delivery=delivery,
         fallback=_one_of(Fallback, options, "exactlyOnceFallback", Fallback.REFUSE),
         sink_id=sink_id,

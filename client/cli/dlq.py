@@ -125,12 +125,15 @@ def list_lines(found: "list[Raw]", *, is_json: bool) -> list[str]:
     for each in found:
         letter = letter_of(each.headers)
         origin = f"{letter.topic}-{letter.partition}@{letter.offset}" if letter.topic else "-"
-        message = letter.message.partition("\n")[0]
+        origin = _on_a_line(origin)
+        message = _on_a_line(letter.message.partition("\n")[0])
         if len(message) > MESSAGE_CHARACTERS:
             message = message[: MESSAGE_CHARACTERS - 1] + "…"
         place = f"{each.partition}:{each.offset}"
-        error = letter.exception.rpartition(".")[2]
-        rows.append([place, shown(each.timestamp_ms), origin, letter.attempts, error, message])
+        error = _on_a_line(letter.exception.rpartition(".")[2])
+        rows.append(
+            [place, shown(each.timestamp_ms), origin, _on_a_line(letter.attempts), error, message]
+        )
     return table(["Letter", "Buried", "From", "Attempts", "Exception", "Message"], rows)
 
 
@@ -168,18 +171,37 @@ def show(
 
 def show_lines(record: "Raw", *, is_json: bool) -> list[str]:
     """Return the lines of `show`."""
+    from ..consumer.retry_headers import readable
+
     headers: Headers = record.headers
     if is_json:
         told = {
             **_as_json(record),
-            "headers": [[name, _text(value)] for name, value in headers],
+            "headers": [[name, readable(name, value)] for name, value in headers],
             "key": _text(record.key),
             "value": _text(record.value),
         }
         return [json.dumps(told)]
     width = max((len(name) for name, _ in headers), default=0)
-    lines = [f"{name:<{width}}  {_text(value)}" for name, value in headers]
-    return [*lines, "", f"key: {_text(record.key)}", "value:", str(_text(record.value))]
+    lines = [
+        f"{_on_a_line(name):<{width}}  {_on_lines(readable(name, value))}"
+        for name, value in headers
+    ]
+    key, value = _on_lines(_text(record.key)), _on_lines(_text(record.value))
+    return [*lines, "", f"key: {key}", "value:", value]
+
+
+def _on_lines(text: str | None) -> str:
+    """Return a text without characters that a terminal obeys; null is None."""
+    return "\n".join(map(_on_a_line, str(text).split("\n")))
+
+
+def _on_a_line(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each == "\t" else repr(each)[1:-1] for each in text
+    )
 
 
 def _text(value: bytes | None) -> str | None:

@@ -249,7 +249,11 @@ class Consumer(Generic[K, V]):
         """Handle records by a function; those that fail are tried again later (RetryWorker)."""
         from .retry_worker import RetryWorker
 
-        return RetryWorker(self, self._polling, self._engine.runtime, policy or RetryPolicy())
+        worker = RetryWorker(self, self._polling, self._engine.runtime, policy or RetryPolicy())
+        # What came back while nobody read it, or is being settled, is neither lost nor doubled.
+        self._engine.positions.from_start = worker.topics.again
+        self._engine.needs_stable_offsets = True
+        return worker
 
     def __aiter__(self) -> Self:
         return self

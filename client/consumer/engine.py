@@ -39,6 +39,8 @@ class Engine:
         self.positions = Positions(reset=RESETS[config.auto_offset_reset], has_group=has_group)
         self.progress = Progress(self.positions, reads_committed=config.reads_committed)
         self.fetcher = Fetcher(runtime, config, self.metadata, self.positions, self.metrics)
+        self.needs_stable_offsets = config.reads_committed
+        """True to begin only where no open transaction may still commit offsets (KIP-447)."""
         self.commits = None if config.group_id is None else self._commits_of(config.group_id)
         """The part that commits and fetches the group's offsets; None without group_id."""
         subject = Subject("consumer", self.read_metrics, self.metrics.network, self._labels)
@@ -57,7 +59,7 @@ class Engine:
         commits = Commits(self.runtime, self.metadata, coordinator, self.metrics)
         commits.group_instance_id = self.config.group_instance_id
         self.fetcher.lookups.ask_group = lambda partitions, timeout_ms: commits.fetch(
-            partitions, timeout_ms=timeout_ms, is_stable=self.config.reads_committed
+            partitions, timeout_ms=timeout_ms, is_stable=self.needs_stable_offsets
         )
         return commits
 

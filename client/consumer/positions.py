@@ -103,6 +103,8 @@ class Positions:
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     has_group: bool = False
     """True if a group may have committed positions."""
+    from_start: str | None = None
+    """A topic that is read from its beginning where there is no usable position."""
 
     def assign(self, partitions: Iterable[TopicPartition], *, start: int | None) -> None:
         """Replace the assignment; partitions that stay assigned keep their positions.
@@ -115,6 +117,8 @@ class Positions:
             if state is None:
                 standing = Standing.UNASKED if self.has_group else Standing.UNKNOWN
                 state = PartitionState(partition, standing, looking_for=start)
+                if partition.topic == self.from_start:
+                    state.looking_for = EARLIEST_TIMESTAMP
             kept[partition] = state
         for partition, state in self.states.items():
             if partition not in kept:
@@ -214,6 +218,9 @@ class Positions:
 
         Under auto_offset_reset=none return OffsetOutOfRange instead, and the user must seek.
         """
+        if state.partition.topic == self.from_start:
+            state.look_up(EARLIEST_TIMESTAMP)
+            return None
         if self.reset is None:
             error = OffsetOutOfRange(state.partition, state.fetch_offset)
             state.look_up(None)

@@ -12,14 +12,25 @@ from ...protocol.records.record_batch import Headers
 
 ATTEMPT: Final = "minikafka-attempt"
 FIRST_FAILED_AT: Final = "minikafka-first-failed-at"
+ORDER: Final = "minikafka-order"
+"""The place of a record in the order of its key (`retry_order`)."""
 REQUEUED: Final = "minikafka-requeued"
 TRUNCATED: Final = "minikafka-truncated"
 DLQ: Final = "__dlq.errors."
 STACKTRACE_BYTES: Final = 4_096
 MESSAGE_BYTES: Final = 1_024
 _OF_LAST_FAILURE: Final = ("delivery.count", "message", "exception", "timestamp", "stacktrace")
-OF_TRAVEL: Final = (DELIVER_AT, DELAY_MS, DUE, HOPS, SOURCE)
+OF_TRAVEL: Final = (DELIVER_AT, DELAY_MS, DUE, HOPS, SOURCE, ORDER)
 """The headers of one way through a delay topic, which the next way does not need."""
+
+
+class Origin(NamedTuple):
+    """The place where a record was read first, and the group that has read it."""
+
+    topic: str
+    partition: int
+    offset: int
+    group: str
 
 
 class Failure(NamedTuple):
@@ -34,16 +45,28 @@ class Failure(NamedTuple):
     error: BaseException
     stacktrace: str = ""
 
+    @property
+    def origin(self) -> Origin:
+        """The record's place."""
+        return Origin(*self[:4])
+
 
 def attempt_of(headers: Headers) -> int:
     """Return how often a record was tried again; 0 if its header is missing or no number."""
     return _number(headers, ATTEMPT)
 
 
-def retry_headers(headers: Headers, failure: Failure, due_ms: int) -> Headers:
+def retry_headers(headers: Headers, failure: Failure, due_ms: int, order: str = "") -> Headers:
     """Return the headers with which a record waits for its next attempt."""
     said = {ATTEMPT: str(attempt_of(headers) + 1), DELIVER_AT: str(due_ms)}
-    return _with(headers, _origin(failure), said)
+    if order:
+        said[ORDER] = order
+    return _with(headers, _first_failure(failure), said)
+
+
+def behind_headers(headers: Headers, origin: Origin, due_ms: int, order: str) -> Headers:
+    """Return the headers with which a record waits for its turn: no attempt is used up."""
+    return _with(headers, _origin(origin), {DELIVER_AT: str(due_ms), ORDER: order})
 
 
 def dead_letter_headers(headers: Headers, failure: Failure) -> Headers:
@@ -58,7 +81,7 @@ def dead_letter_headers(headers: Headers, failure: Failure) -> Headers:
     }
     if failure.stacktrace:
         said[DLQ + "stacktrace"] = _cut(failure.stacktrace, STACKTRACE_BYTES, at_end=True)
-    return _with(headers, _origin(failure), said)
+    return _with(headers, _first_failure(failure), said)
 
 
 def truncated(headers: Headers) -> Headers:
@@ -81,13 +104,16 @@ def requeued_headers(headers: Headers) -> Headers:
     return _with(kept, {}, {REQUEUED: str(_number(headers, REQUEUED) + 1)})
 
 
-def _origin(failure: Failure) -> Mapping[str, str]:
+def _first_failure(failure: Failure) -> Mapping[str, str]:
+    return {**_origin(failure.origin), FIRST_FAILED_AT: str(failure.at_ms)}
+
+
+def _origin(origin: Origin) -> Mapping[str, str]:
     return {
-        DLQ + "topic": failure.topic,
-        DLQ + "partition": str(failure.partition),
-        DLQ + "offset": str(failure.offset),
-        DLQ + "group": failure.group,
-        FIRST_FAILED_AT: str(failure.at_ms),
+        DLQ + "topic": origin.topic,
+        DLQ + "partition": str(origin.partition),
+        DLQ + "offset": str(origin.offset),
+        DLQ + "group": origin.group,
     }
 
 
@@ -150,12 +176,23 @@ _SPRING: Final = {
     "offset": "kafka_dlt-original-offset",
 }
 """Spring writes numbers as big-endian integers of 4 and 8 bytes."""
+_OF_SPRING: Final = "kafka_dlt-"
+_NUMBERS: Final = ("partition", "offset", "timestamp")
 
 
 def letter_of(headers: Headers) -> Letter:
     """Read the headers of a dead letter: ours, KIP-1191's, Connect's, KIP-1034's or Spring's."""
     told = dict(headers)
     return Letter(*(_told(told, field) for field in Letter._fields))
+
+
+def readable(name: str, value: bytes | None) -> str | None:
+    """Return a header's value as text: Spring's numbers are read, bytes that are none escaped."""
+    if value is None:
+        return None
+    if name.startswith(_OF_SPRING) and name.endswith(_NUMBERS) and len(value) in (4, 8):
+        return str(int.from_bytes(value, signed=True))
+    return value.decode(errors="backslashreplace")
 
 
 def _told(told: Mapping[str, bytes | None], field: str) -> str:
@@ -166,7 +203,6 @@ def _texts(told: Mapping[str, bytes | None], field: str) -> Iterator[str]:
     for name in _NAMES[field]:
         if (value := told.get(name)) is not None:
             yield value.decode(errors="replace")
-    value = told.get(_SPRING.get(field, ""))
-    if value is not None:
-        is_number = field != "topic" and len(value) in (4, 8)
-        yield str(int.from_bytes(value)) if is_number else value.decode(errors="replace")
+    name = _SPRING.get(field, "")
+    if (text := readable(name, told.get(name))) is not None:
+        yield text

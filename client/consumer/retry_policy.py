@@ -6,7 +6,7 @@ when it is due, and ends as a dead letter in `dlq.<group>`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 DEFAULT_BACKOFF_MS = (1_000, 10_000, 60_000, 600_000)
 
@@ -19,11 +19,15 @@ class RetryTopics(NamedTuple):
     again: str
     """The topic from which they come back."""
     dead_letters: str
+    blocked: str
+    """With `order="key"`, the compacted topic that says which keys are blocked."""
 
 
 def topics_of(group_id: str) -> RetryTopics:
     """Return the names of a group's topics."""
-    return RetryTopics(f"{group_id}.retry", f"{group_id}.again", f"dlq.{group_id}")
+    return RetryTopics(
+        f"{group_id}.retry", f"{group_id}.again", f"dlq.{group_id}", f"{group_id}.blocked"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +50,25 @@ class RetryPolicy:
     creates_topics: bool = True
     """True to create the topics that are not there, with as many partitions as the cluster says."""
     partitions: int = -1
-    """The number of partitions of the topics that are created; -1 for the cluster's default."""
+    """The number of partitions of the topics that are created; -1 for the cluster's default. With
+    `order="key"` it counts for dead letters only."""
     replication_factor: int = -1
     """The replicas of the topics that are created; -1 for the cluster's default."""
     pause_ms: int = 30_000
     """How long a partition is paused if one of its records can neither be retried nor buried."""
     has_stacktraces: bool = False
     """True to add the end of the stack trace to dead letters, at most 4 KiB."""
+    order: Literal["none", "key"] = "none"
+    """"key": while a record of a key waits for its next attempt, later records of the key in its
+    partition wait behind it, and are not handled before it. Needs transactions,
+    `partition_assignment_strategy="range"`, and topics that exist and have equally many partitions;
+    the group's own topics get as many."""
+    max_blocked_keys: int = 100_000
+    """With `order="key"`, how many keys of one worker may have records that wait, about 200 bytes
+    each. The partition of one more is paused for `pause_ms`, and then tried again."""
+    on_dlq_failure: Literal["stop", "log"] = "stop"
+    """The fate of a dead letter that cannot be written: "stop" pauses its partition before
+    it, "log" logs where the record was and its last error, and gives it up."""
 
     def __post_init__(self) -> None:
         if any(wait_ms < 0 for wait_ms in self.backoff_ms):
@@ -61,6 +77,16 @@ class RetryPolicy:
             raise ValueError(f"jitter={self.jitter}: needs a share from 0 to 1")
         if self.pause_ms < 0:
             raise ValueError(f"pause_ms={self.pause_ms}: needs at least 0 ms")
+        if self.order not in ("none", "key"):
+            raise ValueError(f"order={self.order!r}: none or key")
+        if self.order == "key" and not self.is_transactional:
+            raise ValueError(
+                "order='key': needs transactions, as a copy that is there twice has none"
+            )
+        if self.max_blocked_keys < 1:
+            raise ValueError(f"max_blocked_keys={self.max_blocked_keys}: needs at least 1")
+        if self.on_dlq_failure not in ("stop", "log"):
+            raise ValueError(f"on_dlq_failure={self.on_dlq_failure!r}: stop or log")
 
     @classmethod
     def growing(

@@ -12,34 +12,23 @@ import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, Generic, Self
 
-from ...protocol.errors import ErrorCode
 from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError
 from ...runtime.runtime import Runtime
 from ..admin.admin import Admin
-from ..admin.topic_types import NewTopic
 from ..config import settings_like
-from ..errors import (
-    AdminError,
-    ClientClosed,
-    ClientError,
-    DeliveryFailed,
-    DeliveryTimeout,
-    MessageTooLarge,
-    RequestTimedOut,
-    TransactionAbortable,
-    UnknownTopic,
-)
+from ..errors import ClientClosed, TransactionAbortable
 from ..group_types import RebalanceListener
-from ..producer.delivery import Delivery
-from ..producer.producer import Producer
 from ..records import ConsumerRecord
 from ..refusals import CommitFailed
 from ..serialization import K, V
 from .polling import Polling
-from .retry_batch import Batch, Move, Raw, move_of, smaller
-from .retry_headers import Failure
+from .retry_batch import Batch, Raw, move_behind, move_of, smaller
+from .retry_headers import Failure, attempt_of
+from .retry_lanes import Lanes
 from .retry_policy import RetryPolicy, topics_of
+from .retry_topics import prepare
+from .retry_writer import KeysNotWritten, MoveFailed, RetryWriter
 
 if TYPE_CHECKING:
     from .consumer import Consumer
@@ -47,23 +36,9 @@ if TYPE_CHECKING:
 POLL_MS: Final = 1_000
 AGAIN_S: Final = 1.0
 """The pause before records are read again that could not be settled."""
-DELIVERY_SLACK_MS: Final = 5_000
-"""How much longer than one request a record may take to be written."""
-TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 Handler = Callable[[ConsumerRecord[K, V]], Awaitable[object] | object]
 
 log = logging.getLogger(__name__)
-
-
-class MoveFailed(Exception):
-    """Raised if a record cannot be written to the topic it should go to."""
-
-    def __init__(self, move: Move, cause: Exception) -> None:
-        super().__init__(str(cause))
-        self.move = move
-        self.is_too_large = isinstance(cause, MessageTooLarge) or (
-            isinstance(cause, DeliveryFailed) and cause.error.code in TOO_LARGE
-        )
 
 
 class RetryWorker(Generic[K, V]):
@@ -78,8 +53,8 @@ class RetryWorker(Generic[K, V]):
     A record for which the function raises an exception waits in the delay topic `<group>.retry`,
     and is handled again once it is due. The last failure, an exception in `not_retried`, and a
     record that no deserializer can read make it a dead letter in `dlq.<group>`. Others are not held
-    up, so records of one key may overtake each other. A function that was interrupted by a crash
-    is called again with the same record.
+    up, so records of one key may overtake each other, unless the policy has `order="key"`. A
+    function that was interrupted by a crash is called again with the same record.
     """
 
     def __init__(
@@ -94,6 +69,10 @@ class RetryWorker(Generic[K, V]):
             raise ConfigError("group.id", None, "retries need a group")
         if config.enable_auto_commit:
             raise ConfigError("enable.auto.commit", True, "retries commit themselves: set false")
+        is_ordered, strategy = policy.order == "key", config.partition_assignment_strategy
+        if is_ordered and strategy != ("range",):
+            why = 'order="key" needs range: a member has partition n of all topics'
+            raise ConfigError("partition.assignment.strategy", ",".join(strategy), why)
         self.policy = policy
         self.topics = topics_of(config.group_id)
         self._group_id = config.group_id
@@ -101,22 +80,20 @@ class RetryWorker(Generic[K, V]):
         self._polling = polling
         self._runtime = runtime
         self._settings = settings_like(config)
-        # A record that cannot be written fails before its transaction expires, which would fence
-        # the producer.
-        delivery_ms = config.request_timeout_ms + DELIVERY_SLACK_MS
-        settings = self._settings | {"delivery_timeout_ms": delivery_ms, "linger_ms": 0}
-        if policy.is_transactional:
-            settings["transactional_id"] = f"{self.topics.retry}-{runtime.rng.randbytes(8).hex()}"
-            settings["transaction_timeout_ms"] = 2 * delivery_ms
-        self._producer = Producer.from_config(settings, runtime=runtime)
+        self._writer = RetryWriter(
+            consumer, runtime, self._settings, self.topics, is_transactional=policy.is_transactional
+        )
+        self._lanes: Lanes | None = None
+        if is_ordered:
+            self._lanes = Lanes(consumer, runtime, self._settings, self.topics, policy)
         self._paused_until_ms: dict[TopicPartition, int] = {}
         self._is_stopping = False
 
     async def start(self) -> Self:
         """Create the topics that are not there, and connect; `async with` does it."""
-        if self.policy.creates_topics:
-            await self._create_topics()
-        await self._producer.start()
+        if self._lanes is None:
+            await self._prepare([])
+        await self._writer.start()
         return self
 
     async def __aenter__(self) -> Self:
@@ -127,13 +104,19 @@ class RetryWorker(Generic[K, V]):
 
     async def close(self) -> None:
         """Disconnect; the consumer stays open."""
-        await self._producer.close()
+        if self._lanes is not None:
+            await self._lanes.close()
+        await self._writer.close()
 
     async def subscribe(
         self, topics: Sequence[str], *, listener: RebalanceListener | None = None
     ) -> None:
-        """Read these topics, and what comes back from the group's retries."""
-        await self._consumer.subscribe(self.with_returning(topics), listener=listener)
+        """Read these topics, and what comes back from the group's retries.
+
+        With `order="key"` create the topics that are not there; raise ConfigError if they do not
+        fit together.
+        """
+        await self._consumer.subscribe(await self.with_returning(topics), listener=listener)
 
     async def run(self, handler: Handler[K, V]) -> None:
         """Handle records until `stop` is called, or the consumer is closed.
@@ -149,13 +132,14 @@ class RetryWorker(Generic[K, V]):
             for record in batch.records:
                 if self.is_stopping():
                     break
-                try:
-                    result = handler(self.read(record))
-                    if inspect.isawaitable(result):
-                        await result
-                except Exception as error:
-                    self.on_failed(batch, record, error)
-                batch.done(record)
+                if self.is_turn(batch, record):
+                    try:
+                        result = handler(self.read(record))
+                        if inspect.isawaitable(result):
+                            await result
+                    except Exception as error:
+                        self.on_failed(batch, record, error)
+                self.on_done(batch, record)
             await self.settle(batch)
 
     def stop(self) -> None:
@@ -168,10 +152,12 @@ class RetryWorker(Generic[K, V]):
         """True once `stop` was called."""
         return self._is_stopping
 
-    def with_returning(self, topics: Sequence[str]) -> list[str]:
+    async def with_returning(self, topics: Sequence[str]) -> list[str]:
         """Return these topics, and the one from which records come back."""
         if isinstance(topics, str):
             raise TypeError("topics must be a list of names")
+        if self._lanes is not None:
+            await self._prepare(topics)
         return [*topics, self.topics.again]
 
     async def take(self, timeout_ms: int) -> Batch:
@@ -182,7 +168,34 @@ class RetryWorker(Generic[K, V]):
                 del self._paused_until_ms[partition]
                 if partition in self._consumer.assignment():
                     self._consumer.resume(partition)
-        return Batch(await self._polling.poll_undecoded(timeout_ms))
+        records = await self._polling.poll_undecoded(timeout_ms)
+        lanes = self._lanes
+        if lanes is None:
+            return Batch(records)
+        if await lanes.follow_group():
+            self._paused_until_ms.clear()
+        return Batch(lanes.admit(records), has_lanes=True)
+
+    def is_turn(self, batch: Batch, record: Raw) -> bool:
+        """Return whether a record is handled now; else it is moved, or left to be read again."""
+        lanes = self._lanes
+        if lanes is None:
+            return True
+        if batch.is_left(record):
+            return False
+        due_ms = lanes.waits_until(batch, record)
+        if due_ms is None:
+            return True
+        place = batch.place_of(record)
+        assert place is not None
+        batch.move(move_behind(record, self._group_id, due_ms, self.topics, place))
+        return False
+
+    def on_done(self, batch: Batch, record: Raw) -> None:
+        """Note that a record was handled, or that it is moved or left."""
+        batch.done(record)
+        if self._lanes is not None and not batch.is_left(record):
+            self._lanes.note(batch.draft, batch, record)
 
     def read(self, record: Raw) -> ConsumerRecord[K, V]:
         """Deserialize a record; raise what the deserializer raises."""
@@ -200,25 +213,38 @@ class RetryWorker(Generic[K, V]):
             else "",
         )
         chance = self._runtime.rng.random()
-        batch.move(move_of(record, failure, self.policy, self.topics, chance))
+        wait_ms = self.policy.wait_ms(attempt_of(record.headers), error, chance)
+        lanes = self._lanes
+        if lanes is not None and wait_ms is not None and not lanes.has_room(batch, record):
+            log.error(
+                "%s-%d offset %d: too many keys are blocked: paused for %d ms",
+                *(*record[:3], self.policy.pause_ms),
+            )
+            batch.stop_before(record)
+            return
+        batch.move(move_of(record, failure, wait_ms, self.topics, batch.place_of(record)))
 
     async def settle(self, batch: Batch) -> None:
         """Write failed records to their topics, and commit what was handled."""
         while batch.offsets:
             try:
-                await self._write(batch)
+                changes = {} if self._lanes is None else self._lanes.changes(batch)
+                await self._writer.write(batch, changes)
             except MoveFailed as failed:
                 self._on_move_failed(batch, failed)
-            except (CommitFailed, TransactionAbortable) as error:
+            except (CommitFailed, TransactionAbortable, KeysNotWritten) as error:
                 log.warning("%s: read again: %s", self._group_id, error)
                 self._read_again(batch)
                 await asyncio.sleep(AGAIN_S)
                 return
             else:
+                if self._lanes is not None:
+                    self._lanes.order.adopt(changes)
                 break
         now_ms = self._runtime.monotonic_ms()
         for partition, offset in batch.stuck.items():
             self._consumer.seek(partition, offset)
+        for partition in batch.held:
             self._consumer.pause(partition)
             self._paused_until_ms[partition] = now_ms + self.policy.pause_ms
 
@@ -232,9 +258,14 @@ class RetryWorker(Generic[K, V]):
             batch.move(instead)
             return
         where, offset = move.partition, move.record.offset
+        if move.is_dead and move.failure is not None and self.policy.on_dlq_failure == "log":
+            origin = "%s-%d offset %d: given up, and not written to %s: %s; it had failed with %r"
+            log.error(origin, *where, offset, move.topic, failed, move.failure.error)
+            batch.drop(move)
+            return
         paused = f"{where.topic}-{where.partition} is paused for {self.policy.pause_ms} ms"
         log.error("offset %d: not written to %s: %s; %s", offset, move.topic, failed, paused)
-        batch.stop_before(move)
+        batch.stop_before(move.record)
 
     def _read_again(self, batch: Batch) -> None:
         """Go back to the first record of each partition that is still assigned."""
@@ -243,87 +274,7 @@ class RetryWorker(Generic[K, V]):
             if partition in assigned:
                 self._consumer.seek(partition, offset)
 
-    async def _write(self, batch: Batch) -> None:
-        if not batch.moves:
-            await self._consumer.commit(batch.offsets)
-        elif self.policy.is_transactional:
-            await self._write_in_transaction(batch)
-        else:
-            await self._send_all(batch)
-            await self._consumer.commit(batch.offsets)
-
-    async def _write_in_transaction(self, batch: Batch) -> None:
-        producer = self._producer
-        await producer.begin_transaction()
-        try:
-            await self._send_all(batch)
-            await producer.send_offsets(batch.offsets, self._consumer.group_metadata())
-            while True:
-                try:
-                    await producer.commit_transaction()
-                    return
-                except RequestTimedOut as error:
-                    # The outcome is unknown until the coordinator has told it.
-                    log.warning("%s: the commit is asked for again: %s", self._group_id, error)
-        except BaseException:
-            if producer.can_abort:
-                await producer.abort_transaction()
-            raise
-
-    async def _send_all(self, batch: Batch) -> None:
-        moves = batch.moves
-        for part in [[move] for move in moves] if batch.goes_singly else [moves]:
-            await self._send(part)
-
-    async def _send(self, moves: Sequence[Move]) -> None:
-        """Write records, and wait until all are acknowledged; raise MoveFailed for the first."""
-        sent: list[tuple[Move, Delivery]] = []
-        errors: list[Exception] = []
-        for move in moves:
-            try:
-                await self._producer.drain()
-                delivery = self._producer.send(
-                    move.topic, move.value, move.record.key, headers=move.headers
-                )
-            except MessageTooLarge as error:
-                errors.append(MoveFailed(move, error))
-                break
-            except TransactionAbortable as error:
-                errors.append(error)
-                break
-            sent.append((move, delivery))
-        for move, delivery in sent:
-            try:
-                await delivery
-            except (DeliveryFailed, DeliveryTimeout, UnknownTopic) as error:
-                errors.append(MoveFailed(move, error))
-            except ClientError as error:
-                errors.append(error)
-        if errors:
-            # One that failed by itself, rather than with the transaction.
-            raise next((each for each in errors if isinstance(each, MoveFailed)), errors[0])
-
-    async def _create_topics(self) -> None:
-        topics, policy = self.topics, self.policy
-        wanted = {
-            topics.again: {},
-            topics.dead_letters: {},
-            topics.retry: {
-                "minikafka.delay.target": topics.again,
-                "minikafka.deadletter.topic": topics.dead_letters,
-            },
-        }
-        async with Admin.from_config(self._settings, runtime=self._runtime) as admin:
-            present = await admin.list_topics()
-            names = dict.fromkeys(each.name for each in present)
-            for name, configs in wanted.items():
-                if name in names:
-                    continue
-                topic = NewTopic(
-                    name, policy.partitions, policy.replication_factor, configs=configs
-                )
-                try:
-                    await admin.create_topics([topic])
-                except AdminError as error:
-                    if error.errors[name].code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                        raise
+    async def _prepare(self, read: Sequence[str]) -> None:
+        if self._lanes is not None or self.policy.creates_topics:
+            async with Admin.from_config(self._settings, runtime=self._runtime) as admin:
+                await prepare(admin, self.topics, self.policy, read)

@@ -7,11 +7,12 @@ import sys
 
 import click
 
-from . import dead_letters, enrichment, parquet, sessions, windows
+from . import dead_letters, enrichment, parquet, refused_rows, sessions, windows
 from .harness import run_all
 
 EXAMPLES = {
     "dead_letters": dead_letters.verify,
+    "refused_rows": refused_rows.verify,
     "windows": windows.verify,
     "sessions": sessions.verify,
     "parquet": parquet.verify,

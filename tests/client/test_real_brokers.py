@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from minikafka import Admin as SyncAdmin
 from minikafka import Consumer as SyncConsumer
 from minikafka import Producer as SyncProducer
+from minikafka import RetryPolicy
 from minikafka.aio import Admin, Consumer, NewTopic, Producer, TopicPartition
 from minikafka.client.admin.config_types import ConfigChange, ConfigResource
 from minikafka.client.errors import AdminError, DeliveryTimeout
@@ -307,3 +308,47 @@ def test_a_client_s_metrics_are_shown_by_its_broker(cluster: Cluster) -> None:
             wait_until(lambda: shown(cluster, total, me) == 1)
             producer.send(name, b"2").result(20)
         assert shown(cluster, total, me) == 2, "the last push tells the rest"
+
+
+def test_the_sync_worker_keeps_the_records_of_a_key_in_order(cluster: Cluster) -> None:
+    """R-46, with a member that leaves in between."""
+    topic, group = next(names), next(names)
+    with SyncAdmin(cluster.bootstrap) as admin, SyncProducer(cluster.bootstrap) as producer:
+        admin.create_topics([NewTopic(topic, 2, 3)])
+        for number in range(20):
+            for key in (b"a", b"b"):
+                producer.send(topic, b"%s%d" % (key, number), key, partition=1)
+        producer.flush()
+    fails = {b"a0": 2, b"a7": 1}
+    handled: list[bytes] = []
+
+    def run_until(count: int) -> None:
+        with (
+            SyncConsumer(
+                cluster.bootstrap,
+                group_id=group,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                partition_assignment_strategy="range",
+            ) as consumer,
+            consumer.with_retries(RetryPolicy(backoff_ms=(300, 600), order="key")) as worker,
+        ):
+
+            def handle(record: ConsumerRecord) -> None:
+                assert record.value is not None
+                if fails.get(record.value, 0):
+                    fails[record.value] -= 1
+                    raise ValueError("not yet")
+                handled.append(record.value)
+                if len(handled) == count:
+                    worker.stop()
+
+            worker.subscribe([topic])
+            worker.run(handle)
+
+    run_until(25)
+    run_until(40)
+    for key in (b"a", b"b"):
+        ends = [each for each in handled if each.startswith(key)]
+        assert ends == [b"%s%d" % (key, number) for number in range(20)]
+    assert handled.index(b"b19") < handled.index(b"a0"), "b is not held up"

@@ -39,7 +39,7 @@ def failure(of: Raw, error: Exception, at_ms: int = 50_000, stacktrace: str = ""
 
 
 def test_the_topics_of_a_group() -> None:
-    assert TOPICS == ("billing.retry", "billing.again", "dlq.billing")
+    assert TOPICS == ("billing.retry", "billing.again", "dlq.billing", "billing.blocked")
 
 
 def test_waits_follow_the_attempts_and_then_nothing_follows() -> None:
@@ -77,6 +77,10 @@ def test_growing_waits_have_a_bound() -> None:
         ({"jitter": 1.5}, "jitter"),
         ({"jitter": float("nan")}, "jitter"),
         ({"pause_ms": -1}, "pause_ms"),
+        ({"order": "keys"}, "order"),
+        ({"order": "key", "is_transactional": False}, "transactions"),
+        ({"max_blocked_keys": 0}, "max_blocked_keys"),
+        ({"on_dlq_failure": "ignore"}, "on_dlq_failure"),
     ],
 )
 def test_a_policy_that_makes_no_sense_is_refused(settings: dict[str, object], name: str) -> None:
@@ -125,19 +129,19 @@ def test_a_dead_letter_tells_the_last_error_within_bounds() -> None:
 
 def test_where_a_record_goes() -> None:
     fresh, late = record(1), record(2, minikafka_attempt=b"2")
-    waits = move_of(fresh, failure(fresh, ValueError()), POLICY, TOPICS, 0.0)
+    waits = move_of(fresh, failure(fresh, ValueError()), 100, TOPICS, None)
     assert (waits.topic, waits.is_dead, dict(waits.headers)[DELIVER_AT]) == (
         TOPICS.retry,
         False,
         b"50100",
     )
-    ends = move_of(late, failure(late, ValueError()), POLICY, TOPICS, 0.0)
+    ends = move_of(late, failure(late, ValueError()), None, TOPICS, None)
     assert (ends.topic, ends.is_dead, ends.value) == (TOPICS.dead_letters, True, b"v")
 
 
 def test_what_is_too_large_is_buried_then_loses_its_value_and_then_has_nowhere_to_go() -> None:
     fresh = record(1)
-    dead = smaller(move_of(fresh, failure(fresh, ValueError()), POLICY, TOPICS, 0.0), TOPICS)
+    dead = smaller(move_of(fresh, failure(fresh, ValueError()), 100, TOPICS, None), TOPICS)
     assert dead is not None
     assert (dead.topic, dead.value) == (TOPICS.dead_letters, b"v")
     empty = smaller(dead, TOPICS)
@@ -153,13 +157,13 @@ def test_a_batch_settles_what_was_done_up_to_where_a_partition_is_stuck() -> Non
     assert batch.offsets == {}
     for each in records[:3]:
         batch.done(each)
-        batch.move(move_of(each, failure(each, ValueError()), POLICY, TOPICS, 0.0))
+        batch.move(move_of(each, failure(each, ValueError()), 100, TOPICS, None))
     assert batch.offsets == {HERE: 8}, "the other is not done"
     batch.done(other)
-    batch.stop_before(batch.moves[1])
+    batch.stop_before(batch.moves[1].record)
     assert batch.offsets == {HERE: 6, other.topic_partition: 91}
     assert [move.record.offset for move in batch.moves] == [5]
-    batch.stop_before(batch.moves[0])
+    batch.stop_before(batch.moves[0].record)
     assert batch.offsets == {other.topic_partition: 91}
     assert batch.stuck == {HERE: 5}
     assert batch.begins == {HERE: 5, other.topic_partition: 90}

@@ -160,6 +160,22 @@ async def test_a_letter_without_its_value_and_one_without_a_story_stay(stage: St
 
 
 @staged()
+async def test_letters_go_back_to_the_topics_they_came_from_whoever_has_buried_them(
+    stage: Stage,
+) -> None:
+    connect: Headers = [("__connect.errors.topic", b"orders"), ("mine", b"1")]
+    spring: Headers = [("kafka_dlt-original-topic", b"orders")]
+    await stage.create_topic("orders", [[1, 2, 3]])
+    await buried(stage, (b"ours", story_of(1)), (b"connect", connect), (b"spring", spring))
+    assert await at_letters(stage, lambda one: one.requeue(every, to_origin)) == Settled(3, 0)
+    back = await in_target(stage, topic="orders")
+    assert sorted(each.value or b"" for each in back) == [b"connect", b"ours", b"spring"]
+    assert all(headers_of(each)[REQUEUED] == b"1" for each in back)
+    assert await again(stage) == []
+    assert await at_letters(stage, values) == []
+
+
+@staged()
 async def test_a_new_run_ends_one_that_still_goes_on(stage: Stage) -> None:
     await buried(stage, *[(b"%d" % number, story_of(number)) for number in range(3)])
     client = await stage.client()

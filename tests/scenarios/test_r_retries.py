@@ -10,6 +10,8 @@ import pytest
 from minikafka.client.consumer.retry_headers import ATTEMPT, DLQ, FIRST_FAILED_AT, TRUNCATED
 from minikafka.client.consumer.retry_policy import RetryPolicy
 from minikafka.client.consumer.retry_worker import RetryWorker
+from minikafka.client.group_types import ConsumerGroupMetadata
+from minikafka.client.producer.producer import Producer
 from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.errors import ConfigError
@@ -152,7 +154,7 @@ def test_r_45_killed_between_the_retry_and_the_commit_a_record_is_retried_once_b
             await stage.sleep(3_600)
 
         # The retry is acknowledged; what comes after it never happens.
-        owner: Any = worker._producer if is_transactional else worker._consumer
+        owner: Any = worker._writer._producer if is_transactional else worker._consumer
         setattr(owner, "send_offsets" if is_transactional else "commit", never)
         runs(stage, client, lambda: worker.run(calls))
         await written.wait()
@@ -215,6 +217,72 @@ async def test_r_47_a_partition_stops_while_no_dead_letter_can_be_written_and_go
     await until_committed(stage, 4)
     (letter,) = await dead(stage)
     assert letter.value == b"bad"
+
+
+@staged()
+async def test_r_47_a_dead_letter_that_cannot_be_written_is_given_up_if_the_policy_says_so(
+    stage: Stage,
+) -> None:
+    await orders(stage, b"a", b"bad" * 800, b"c")
+    await stage.create_topic(DEAD, [[3, 2, 1]], configs={"max.message.bytes": "80"})
+    policy = RetryPolicy(
+        backoff_ms=(), partitions=1, replication_factor=3, on_dlq_failure="log", pause_ms=5_000
+    )
+    client, worker = await worker_of(stage, policy)
+    calls = Calls(client, lambda record: record.value != b"a")
+    runs(stage, client, lambda: worker.run(calls))
+    await until_committed(stage, 3)
+    assert await dead(stage) == []
+    assert [value for value, _ in calls.at] == [b"a", b"bad" * 800, b"c"]
+
+
+@staged()
+async def test_what_came_back_while_nobody_read_it_is_handled_whatever_auto_offset_reset_says(
+    stage: Stage,
+) -> None:
+    await orders(stage)
+    client, worker = await worker_of(stage, auto_offset_reset="latest")
+    calls = Calls(client, lambda _: True)
+    runs(stage, client, lambda: worker.run(calls))
+    await stage.sleep(5)
+    await ordered(stage, b"bad")
+    await until_committed(stage, 1)
+    stage.world.kill(client.process)
+    await stage.sleep(10)
+    assert len(await in_target(stage, topic=f"{GROUP}.again")) == 1
+    other, heir = await worker_of(stage, auto_offset_reset="latest")
+    heard = Calls(other, lambda _: False)
+    runs(stage, other, lambda: heir.run(heard))
+    await until_committed(stage, 1, f"{GROUP}.again")
+    assert [value for value, _ in heard.at] == [b"bad"]
+
+
+@staged()
+async def test_a_worker_begins_where_no_transaction_may_still_commit_offsets(stage: Stage) -> None:
+    """A dead member's commit may be decided already, and told to the group's coordinator later."""
+    await orders(stage, b"a", b"b")
+    client = await stage.client()
+    metadata = ConsumerGroupMetadata(GROUP)
+
+    async def open_a_transaction() -> Producer:
+        bootstrap, runtime = stage.cluster.bootstrap, client.runtime
+        producer = Producer(
+            bootstrap_servers=bootstrap, runtime=runtime, transactional_id="dead member"
+        )
+        await producer.start()
+        await producer.begin_transaction()
+        await producer.send_offsets({TopicPartition("orders", 0): 1}, metadata)
+        return producer
+
+    producer = await client.ask(open_a_transaction)
+    other, worker = await worker_of(stage)
+    calls = Calls(other, lambda _: False)
+    runs(stage, other, lambda: worker.run(calls))
+    await stage.sleep(10)
+    assert calls.at == []
+    await client.ask(producer.commit_transaction)
+    await until_committed(stage, 2)
+    assert [value for value, _ in calls.at] == [b"b"]
 
 
 @staged()

@@ -86,6 +86,8 @@ class FakeCluster:
     """Raised by the next reads, one each."""
     asked: list[Any] = field(default_factory=list)
     written: FakeProducer = field(default_factory=FakeProducer)
+    most: dict[str, int] = field(default_factory=dict)
+    """The largest batch that a topic takes."""
 
     def describe(
         self, topics: Sequence[str], expected: Mapping[str, Sequence[int]] | None = None
@@ -107,6 +109,9 @@ class FakeCluster:
 
     def latest(self, partitions: Mapping[str, Sequence[int]]) -> Offsets:
         return {t: {p: self.logs[t][p].end for p in by} for t, by in partitions.items()}
+
+    def most_bytes(self, topic: str) -> int:
+        return self.most.get(topic, 1_048_588)
 
     def topics_matching(self, pattern: re.Pattern[str]) -> list[str]:
         return [name for name in self.logs if pattern.search(name)]

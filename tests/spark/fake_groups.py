@@ -150,7 +150,9 @@ class FakeTransactional:
 class FakeRows:
     """Hands the values over; None is refused."""
 
-    def __init__(self, producer: FakeTransactional, topic: str | None) -> None:
+    def __init__(
+        self, producer: FakeTransactional, topic: str | None, dead_letters: object
+    ) -> None:
         self._producer = producer
 
     def write(self, batch: pa.RecordBatch, first_row: int) -> None:

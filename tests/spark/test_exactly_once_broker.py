@@ -2,6 +2,8 @@
 
 import pytest
 
+from minikafka import Consumer, TopicPartition
+from minikafka.client.consumer.retry_headers import letter_of
 from minikafka.spark import sink_clients
 from minikafka.spark.rows import RowError
 from minikafka.spark.sink_clients import ExactlyOnceError
@@ -82,6 +84,29 @@ def test_of_a_batch_with_a_bad_row_nothing_is_seen(broker: Broker, where: Where)
         driver.task("b", "x" * 2000, partition=1, is_stream=False)
     driver.abort_job(fine, None)
     assert sink.visible() == []
+
+
+def test_a_refused_row_is_a_dead_letter_of_the_same_transaction(
+    broker: Broker, where: Where
+) -> None:
+    sink = Sink(broker, where, "exact-dead")
+    broker.create("exact-dead-letters")
+    options = {"kafka.max.request.size": "1000", "dead_letters": "exact-dead-letters"}
+    driver = sink.driver("run-1", **options)
+    aborted = driver.task("a", "x" * 2_000)
+    driver.abort(0, aborted)
+    again = sink.driver("run-2", **options)
+    again.commit(0, again.task("a", "y" * 2_000), again.task("b", partition=1))
+    assert sink.visible() == ["a", "b"]
+    with Consumer(
+        broker.bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
+    ) as consumer:
+        consumer.assign([TopicPartition("exact-dead-letters", 0)])
+        (letter,) = consumer.poll(10_000)
+    assert letter.value is None, "it is larger than what the sink may send"
+    told = letter_of(letter.headers)
+    assert (told.topic, told.exception) == ("exact-dead", "minikafka.spark.rows.RowError")
+    assert "2000 bytes" in told.message
 
 
 def test_a_numbered_batch_counts_once(broker: Broker, where: Where) -> None:
