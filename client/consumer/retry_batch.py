@@ -86,6 +86,13 @@ def smaller(move: Move, topics: RetryTopics) -> Move | None:
     return replace(move, value=None, headers=truncated(move.headers))
 
 
+def buried(move: Move, topics: RetryTopics) -> Move | None:
+    """Return the dead letter in place of a retry that its topic refuses; None if it is none."""
+    if move.failure is None or move.is_dead:
+        return None
+    return _buried(move.record, move.failure, topics)
+
+
 def _buried(record: Raw, failure: Failure, topics: RetryTopics) -> Move:
     headers = dead_letter_headers(record.headers, failure)
     return Move(record, topics.dead_letters, headers, record.value, failure, is_dead=True)

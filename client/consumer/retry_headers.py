@@ -5,6 +5,7 @@ was, and when it failed first. The attempt and the last error are replaced.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from ...protocol.delays import DELAY_MS, DELIVER_AT, DUE, HOPS, SOURCE
@@ -75,7 +76,7 @@ def dead_letter_headers(headers: Headers, failure: Failure) -> Headers:
     said = {
         ATTEMPT: str(attempt_of(headers)),
         DLQ + "delivery.count": str(attempt_of(headers) + 1),
-        DLQ + "message": _cut(str(error) or type(error).__name__, MESSAGE_BYTES),
+        DLQ + "message": _cut(_text_of(error), MESSAGE_BYTES),
         DLQ + "exception": f"{type(error).__module__}.{type(error).__qualname__}",
         DLQ + "timestamp": str(failure.at_ms),
     }
@@ -132,9 +133,17 @@ def _number(headers: Headers, name: str) -> int:
     return 0
 
 
+def _text_of(error: BaseException) -> str:
+    """Return what an exception says, or else its name: a program's own may fail to say it."""
+    with suppress(Exception):
+        return str(error) or type(error).__name__
+    return type(error).__name__
+
+
 def _cut(text: str, most: int, *, at_end: bool = False) -> str:
     """Return a text of at most so many bytes in UTF-8: its beginning, or its end."""
-    data = text.encode()
+    # Half a surrogate pair, as JSON may have it, is in no UTF-8.
+    data = text.encode(errors="replace")
     part = data[-most:] if at_end else data[:most]
     return part.decode(errors="ignore")
 

@@ -37,6 +37,7 @@ async def prepare(
     waits = {
         "minikafka.delay.target": topics.again,
         "minikafka.deadletter.topic": topics.dead_letters,
+        "minikafka.delay.deadletter.on.expiry": "true",
     }
     want(topics.retry, count, waits | ({PARTITION: "same"} if is_ordered else {}))
     if is_ordered:

@@ -23,7 +23,7 @@ from ..records import ConsumerRecord
 from ..refusals import CommitFailed
 from ..serialization import K, V
 from .polling import Polling
-from .retry_batch import Batch, Raw, move_behind, move_of, smaller
+from .retry_batch import Batch, Raw, buried, move_behind, move_of, smaller
 from .retry_headers import Failure, attempt_of
 from .retry_lanes import Lanes
 from .retry_policy import RetryPolicy, topics_of
@@ -241,19 +241,26 @@ class RetryWorker(Generic[K, V]):
                 if self._lanes is not None:
                     self._lanes.order.adopt(changes)
                 break
-        now_ms = self._runtime.monotonic_ms()
+        now_ms, assigned = self._runtime.monotonic_ms(), self._consumer.assignment()
         for partition, offset in batch.stuck.items():
-            self._consumer.seek(partition, offset)
+            if partition in assigned:
+                self._consumer.seek(partition, offset)
         for partition in batch.held:
+            if partition not in assigned:
+                continue
             self._consumer.pause(partition)
             self._paused_until_ms[partition] = now_ms + self.policy.pause_ms
 
     def _on_move_failed(self, batch: Batch, failed: MoveFailed) -> None:
         move = failed.move
-        if failed.is_too_large and not batch.goes_singly:
+        if (failed.is_too_large or failed.is_refused) and not batch.goes_singly:
             batch.goes_singly = True  # which of those in its batch is it?
             return
-        instead = smaller(move, self.topics) if failed.is_too_large else None
+        instead = None
+        if failed.is_too_large:
+            instead = smaller(move, self.topics)
+        elif failed.is_refused:
+            instead = buried(move, self.topics)
         if instead is not None:
             batch.move(instead)
             return

@@ -31,6 +31,9 @@ DELIVERY_SLACK_MS: Final = 5_000
 """How much longer than one request a record may take to be written."""
 TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
+REFUSED: Final = (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP)
+"""The delay topic refuses a record for its headers, such as a time to live that is no number."""
+
 log = logging.getLogger(__name__)
 
 
@@ -40,9 +43,10 @@ class MoveFailed(Exception):
     def __init__(self, move: Move, cause: Exception) -> None:
         super().__init__(str(cause))
         self.move = move
-        self.is_too_large = isinstance(cause, MessageTooLarge) or (
-            isinstance(cause, DeliveryFailed) and cause.error.code in TOO_LARGE
-        )
+        code = cause.error.code if isinstance(cause, DeliveryFailed) else ErrorCode.NONE
+        self.is_too_large = isinstance(cause, MessageTooLarge) or code in TOO_LARGE
+        self.is_refused = code in REFUSED
+        """True if the topic does not take this record as it is, and another one may."""
 
 
 class KeysNotWritten(Exception):

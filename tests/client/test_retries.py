@@ -123,6 +123,14 @@ def test_a_dead_letter_tells_the_last_error_within_bounds() -> None:
     (told[DLQ + "message"] or b"").decode()
     assert (told[DLQ + "stacktrace"] or b"").endswith(b"the end")
     assert len(told[DLQ + "stacktrace"] or b"") == STACKTRACE_BYTES
+    half = dict(dead_letter_headers([], failure(of, ValueError("customer \ud800"))))
+    assert half[DLQ + "message"] == b"customer ?"
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise TypeError
+
+    assert dict(dead_letter_headers([], failure(of, Mute())))[DLQ + "message"] == b"Mute"
     silent = dict(dead_letter_headers([], failure(of, ValueError())))
     assert silent[DLQ + "message"] == b"ValueError"
 

@@ -13,6 +13,7 @@ from minikafka.client.consumer.retry_worker import RetryWorker
 from minikafka.client.group_types import ConsumerGroupMetadata
 from minikafka.client.producer.producer import Producer
 from minikafka.client.records import ConsumerRecord
+from minikafka.protocol.expiry import EXPIRES_AT, TTL_MS
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.errors import ConfigError
 
@@ -217,6 +218,32 @@ async def test_r_47_a_partition_stops_while_no_dead_letter_can_be_written_and_go
     await until_committed(stage, 4)
     (letter,) = await dead(stage)
     assert letter.value == b"bad"
+
+
+@staged()
+async def test_r_47_a_record_whose_retry_is_refused_is_buried_and_one_that_expires_meanwhile_too(
+    stage: Stage,
+) -> None:
+    client = await stage.client()
+    await orders(stage)
+    expires_ms = client.runtime.wall_ms() + 3_000
+
+    async def send() -> None:
+        async with Producer(
+            bootstrap_servers=stage.cluster.bootstrap, runtime=client.runtime
+        ) as producer:
+            for headers in ([(TTL_MS, b"abc")], [(EXPIRES_AT, b"%d" % expires_ms)], []):
+                await producer.send("orders", b"bad", partition=0, headers=headers)
+
+    await client.ask(send)
+    policy = RetryPolicy(backoff_ms=(10_000,), partitions=1, replication_factor=3)
+    client, worker = await worker_of(stage, policy)
+    runs(stage, client, lambda: worker.run(Calls(client, lambda _: True)))
+    await until_committed(stage, 3)
+    await stage.sleep(20)
+    letters = [headers_of(letter) for letter in await dead(stage)]
+    assert [said[DLQ + "offset"] for said in letters] == [b"0", b"1", b"2"]
+    assert (letters[1][DLQ + "message"] or b"").startswith(b"EXPIRED: ")
 
 
 @staged()
