@@ -17,6 +17,7 @@ from ..runtime.metrics_config import metrics_address
 from ..runtime.metrics_listener import MetricsListener
 from ..runtime.runtime import Runtime
 from ..security.audit import Audit
+from ..security.audit_config import AuditConfig
 from ..security.authorizer import Authorizer
 from ..security.authorizer_config import AuthorizerConfig
 from ..security.client_security import ClientSecurity
@@ -38,6 +39,11 @@ from .admission.logins import Known, Logins
 from .admission.rates import Rates
 from .api.fetch_sessions import FetchSessions
 from .api.table import make_apis
+from .audit.entries import REPLICAS, audit_topic
+from .audit.feed import AuditFeed, FeedRoom
+from .audit.happenings import denied
+from .audit.writer import AuditWriter
+from .audit.writer import Room as AuditRoom
 from .config import (
     BrokerConfig,
     inter_broker_listener,
@@ -380,8 +386,11 @@ def make_edge(around: Surroundings) -> Edge:
     producer_ids = ProducerIds(runtime, around.controller)
     authorizer = _make_authorizer(ground)
     transactions = _make_transactions(around, producer_ids)
-    internal = (offsets_topic(group_config), transactions_topic(transactions.config))
+    described = audit_topic(REPLICAS)
+    internal = (offsets_topic(group_config), transactions_topic(transactions.config), described)
     auto_creation = AutoCreation(runtime, around.controller, settings, internal)
+    audit_writer = _make_audit_writer(around, auto_creation)
+    audit_feed = _make_audit_feed(around, audit_writer)
     return Edge(
         runtime=runtime,
         deadlines=deadlines,
@@ -398,7 +407,7 @@ def make_edge(around: Surroundings) -> Edge:
         logins=_make_logins(ground, known),
         token_key=token_key,
         quotas=Quotas((PRODUCE, FETCH, REQUEST)),
-        audit=Audit(runtime.monotonic_ms),
+        audit=Audit(runtime.monotonic_ms, lambda *what: audit_feed.note(denied(*what))),
         metadata=around.metadata,
         whereabouts=around.whereabouts,
         controller=around.controller,
@@ -410,6 +419,8 @@ def make_edge(around: Surroundings) -> Edge:
         transactions=transactions,
         producer_ids=producer_ids,
         forwarder=_make_forwarder(around, producer_ids, authorizer),
+        audit_writer=audit_writer,
+        audit_feed=audit_feed,
         telemetry=_make_telemetry(ground),
     )
 
@@ -469,6 +480,27 @@ def _make_forwarder(
     forwarder = Forwarder(room, around.partitions, around.peers)
     clock.on_noted = forwarder.on_clock_noted
     return forwarder
+
+
+def _make_audit_writer(around: Surroundings, auto_creation: AutoCreation) -> AuditWriter:
+    ground, metadata = around.ground, around.metadata
+    room = AuditRoom(
+        runtime=ground.runtime,
+        deadlines=ground.deadlines,
+        broker_id=ground.settings.config.node_id,
+        image=lambda: metadata.image,
+        write_staged=around.partitions.write_staged,
+        create=auto_creation.create_internal,
+    )
+    return AuditWriter(room, around.partitions)
+
+
+def _make_audit_feed(around: Surroundings, writer: AuditWriter) -> AuditFeed:
+    ground, metadata = around.ground, around.metadata
+    is_on = from_mapping(AuditConfig, ground.settings.properties).enable
+    broker_id = ground.settings.config.node_id
+    room = FeedRoom(ground.runtime, broker_id, lambda: metadata.image)
+    return AuditFeed(room, writer, around.peers, is_on=is_on)
 
 
 def _make_doors(ground: Ground, bounds: Bounds) -> Doors:

@@ -19,6 +19,8 @@ from .admission.entrance import Entrance
 from .admission.limits import ConnectionLimits
 from .admission.load import Load
 from .admission.logins import Logins
+from .audit.feed import AuditFeed
+from .audit.writer import AuditWriter
 from .config import BrokerConfig
 from .control.auto_creation import AutoCreation
 from .control.controller_channel import ActiveController
@@ -89,6 +91,8 @@ class Edge:
     transactions: Transactions
     producer_ids: ProducerIds
     forwarder: Forwarder
+    audit_writer: AuditWriter
+    audit_feed: AuditFeed
     telemetry: ClientTelemetry | None
     """The metrics that clients push. None if no metrics are served."""
 

@@ -8,6 +8,7 @@ import logging
 from dataclasses import dataclass
 
 from ..protocol.control.image import Delta, MetadataImage
+from ..security.audit_config import AuditConfig
 from .admission.limits import bounds_of
 from .admission.rates import rates_of_hosts
 from .config import names_of_listeners
@@ -37,6 +38,7 @@ class Publishing:
         self.edge.quotas.on_metadata(delta, image)
         await self.partitions.apply_delta(delta, image)
         await self.forwarder.on_metadata(delta)
+        await self.edge.audit_writer.on_metadata()
         gone = [topic.name for topic in delta.deleted_topics.values()]
         self.edge.groups.upkeep.forget_topics(gone)
         if delta.changed_partitions or delta.is_snapshot:
@@ -46,6 +48,8 @@ class Publishing:
         if delta.touches_broker_settings:
             bound_connections(self.edge, image)
             self.compaction.on_settings()
+            config = self.edge.topic_defaults.table_of(image, AuditConfig)
+            self.edge.audit_feed.is_on = config.enable
         if delta.touches_quotas:
             self.edge.entrance.bound_hosts(*rates_of_hosts(image.quotas))
         if delta.touches_subscriptions and self.edge.telemetry is not None:

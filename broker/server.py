@@ -199,6 +199,8 @@ class Broker:
             parts.scrub,
             parts.compaction,
             parts.forwarder,
+            edge.audit_feed,
+            edge.audit_writer,
             edge.moves,
             parts.repairs,
             parts.fetchers,

@@ -11,6 +11,7 @@ from ..runtime.config import Setting, check_keys, from_mapping, settings_of
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from ..runtime.spelling import did_you_mean
+from ..security.audit_config import AuditConfig
 from ..security.authorizer_config import AuthorizerConfig
 from ..security.control_settings import ControlSettings, ControlTlsConfig
 from ..security.listener import (
@@ -79,6 +80,7 @@ TABLES = (
     MetadataConfig,
     TelemetryConfig,
     AuthorizerConfig,
+    AuditConfig,
     ControlTlsConfig,
     SaslConfig,
     OAuthBearerConfig,

@@ -18,6 +18,7 @@ from ..runtime.config import Setting, from_mapping, settings_of
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import DYNAMIC_UNUSED
 from ..runtime.spelling import did_you_mean
+from ..security.audit_config import AuditConfig
 from ..security.listener import OF_LISTENER
 from ..storage.topic_config import TopicConfig
 from .admission.limits import OF_ONE_LISTENER, PER_IP_OVERRIDES, ConnectionLimits
@@ -71,7 +72,14 @@ BROKER_KEYS: dict[str, str] = {
 """The topic key whose default each of the broker's keys in SYNONYMS sets."""
 DYNAMIC_ROWS: dict[str, Setting] = {
     row.key: row
-    for table in (BrokerConfig, ConnectionLimits, CompactionConfig, TransactionConfig, RateConfig)
+    for table in (
+        BrokerConfig,
+        ConnectionLimits,
+        CompactionConfig,
+        TransactionConfig,
+        RateConfig,
+        AuditConfig,
+    )
     for row in settings_of(table)
     if row.dynamic
 }

@@ -7,6 +7,7 @@ have no effect on a controller.
 from collections.abc import Mapping
 from typing import Final
 
+from ..protocol.audit import AUDIT_ENABLE, AUDIT_REQUIRED
 from ..protocol.control.messages import Endpoint
 from ..protocol.control.quorum_messages import VoterKey
 from ..protocol.types import uuid_from_text
@@ -23,6 +24,7 @@ from ..runtime.config import (
 from ..runtime.errors import ConfigError
 from ..runtime.kafka_keys import KNOWN_UNUSED
 from ..runtime.metrics_config import metrics_address, metrics_listener
+from ..security.audit_config import AuditConfig
 from ..security.authorizer_config import AuthorizerConfig
 from ..security.control_settings import (
     ControlSettings,
@@ -185,6 +187,7 @@ class ControllerConfig:
     control_psk_file: str | None = control_psk_file()
     control_tls: ControlTlsConfig = part(ControlTlsConfig)
     authorizer: AuthorizerConfig = part(AuthorizerConfig)
+    audit: AuditConfig = part(AuditConfig)
     delegation_token_secret_key: str | None = token_secret_key()
     delegation_token_max_lifetime_ms: int = setting(
         "delegation.token.max.lifetime.ms",
@@ -258,6 +261,7 @@ class ControllerConfig:
                 UNCLEAN_ELECTION: "true" if self.unclean_leader_election_enable else "false",
                 MIN_ISR: str(self.min_insync_replicas),
             },
+            switches={AUDIT_ENABLE: self.audit.enable, AUDIT_REQUIRED: self.audit.required},
         )
 
 

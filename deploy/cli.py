@@ -46,6 +46,7 @@ SECTIONS = {
         "broker-api-versions": "Print which APIs brokers serve, in which versions.",
         "metadata-quorum": "Describe the quorum of controllers.",
         "features": "Describe and change the levels of features.",
+        "audit": "Tell who changed what in a cluster, and check that record.",
         "acls": "Say who may do what, and list it.",
         "delegation-tokens": "Make tokens that log in as a user, renew and end them.",
         "client-metrics": "Ask clients to push their metrics to the brokers.",

@@ -20,6 +20,7 @@ from ..controller.config import ControllerConfig
 from ..protocol.client_metrics import ClientMetricsConfig
 from ..runtime.config import PLUGIN_PREFIXES, Setting, settings_of
 from ..runtime.kafka_keys import KNOWN_UNUSED
+from ..security.audit_config import AuditConfig
 from ..security.authorizer_config import AuthorizerConfig
 from ..security.sasl.oauth_settings import OAuthBearerConfig
 from ..security.sasl.settings import SaslConfig
@@ -50,6 +51,7 @@ TABLES: Final = {
     "Brokers: groups and offsets": GroupConfig,
     "Brokers: lost metadata": MetadataConfig,
     "Brokers: metrics of clients": TelemetryConfig,
+    "Brokers: the audit": AuditConfig,
     "Brokers: authorization": AuthorizerConfig,
     "Controllers: minikafka-controller": ControllerConfig,
     "Topics": TopicConfig,

@@ -35,8 +35,15 @@ NO_PRODUCER_ID: Final = -1
 NO_TIMESTAMP: Final = -1
 ZERO_UUID: Final = bytes(16)
 
-INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-"""The topics of coordinators; clients may not produce to them or delete their records."""
+AUDIT_TOPIC: Final = "__minikafka_audit"
+"""The topic of changes and denials, which its leader writes."""
+INTERNAL_TOPICS: Final = (
+    "__consumer_offsets",
+    "__transaction_state",
+    "__share_group_state",
+    AUDIT_TOPIC,
+)
+"""The topics of brokers; clients may not produce to them or delete their records."""
 
 
 class TopicPartition(NamedTuple):

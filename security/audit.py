@@ -34,8 +34,19 @@ class Denial(NamedTuple):
 class Audit:
     """Logs denials, and remembers when each was logged."""
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        now_ms: Callable[[], int],
+        tell: Callable[[Rights, Denial, int], None] | None = None,
+    ) -> None:
+        """`tell` is called with each denial that would be logged at level INFO.
+
+        It also gets the number of its repetitions since it was last told.
+        """
+        self.left_out = 0
+        """The denials that were neither logged nor told, because they were too many."""
         self._now_ms = now_ms
+        self._tell = tell
         self._said: dict[tuple[object, ...], tuple[int, int]] = {}
         """The time at which each denial was logged, and how often it was repeated since."""
         self._counted_ms = now_ms() - SAY_AGAIN_MS
@@ -44,7 +55,7 @@ class Audit:
 
     def note(self, rights: Rights, denial: Denial) -> None:
         """Log a denial unless the same one, or too many, were logged in the last ten seconds."""
-        if not log.isEnabledFor(logging.INFO):
+        if self._tell is None and not log.isEnabledFor(logging.INFO):
             return
         key, now_ms = (rights.principal, rights.host, *denial), self._now_ms()
         said_ms, count = self._said.get(key, (now_ms - SAY_AGAIN_MS, 0))
@@ -53,12 +64,15 @@ class Audit:
             return
         if not self._has_room(now_ms):
             self._left_out += 1
+            self.left_out += 1
             return
         if key not in self._said and len(self._said) >= REMEMBERED_MAX:
             del self._said[next(iter(self._said))]
         self._said[key] = (now_ms, 0)
         more = f" (and {count} times since it was last said)" if count else ""
         log.info("%s%s", _line(rights, denial), more)
+        if self._tell is not None:
+            self._tell(rights, denial, count)
 
     def _has_room(self, now_ms: int) -> bool:
         """Count one more line; return False if there are too many."""

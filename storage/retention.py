@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def deletable(log: "Log", now_ms: int, high_watermark: int) -> int:
     """Return how many segments, from the oldest on, may be deleted at this wall time."""
     segments, start = log.segments, log.log_start_offset
-    end = high_watermark if not log.config.is_source else min(high_watermark, _needed_from(log))
+    end = min(high_watermark, _needed_from(log, high_watermark))
     below = _count(segments, lambda each: each.size > 0 and each.next_offset <= end)
     before_start = ended_before(segments, start)
     by_age = max(_by_time(log, now_ms), _by_expiry(log, now_ms))
@@ -35,10 +35,13 @@ def _count(segments: "Iterable[Segment]", may_go: "Callable[[Segment], bool]") -
     return sum(1 for _ in takewhile(may_go, segments))
 
 
-def _needed_from(log: "Log") -> int:
-    """Return the offset from which on records may not be forwarded yet."""
+def _needed_from(log: "Log", end: int) -> int:
+    """Return the offset from which on the broker still needs records; `end` if it needs none."""
     keep_from = log.segments.keep_from
-    return log.log_start_offset if keep_from is None else keep_from()
+    if keep_from is not None:
+        return keep_from()
+    # Before the Forwarder has looked at a source, any record of it may be needed.
+    return log.log_start_offset if log.config.is_source else end
 
 
 def _by_time(log: "Log", now_ms: int) -> int:

@@ -3,16 +3,19 @@
 from collections.abc import Sequence
 from itertools import islice
 
+from ...protocol.api import ApiKey
 from ...protocol.delays import AT_ONCE
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import alter_delayed as ad
 from ...protocol.messages import describe_forwarding as df
 from ...protocol.messages import list_delayed as ld
+from ..audit.happenings import Change as Told
 from ..forward.changing import Change
 from ..forward.due_index import Entry
 from ..forward.source import Source
 from ..net.answer import Answer, Call
 from ..partition.partition import Partition
+from .acted import tell
 from .parked import Parked
 
 MOST_LOOKED_AT = 20_000
@@ -76,6 +79,7 @@ class Changed:
         self.answer = Parked(call)
         self._response = ad.AlterDelayedResponse(topics=[])
         self._left = partitions
+        self._changes: list[Told] = []
         self._deadline = call.edge.deadlines.after(max(timeout_ms, 0), self._finish)
         if not partitions:
             self._finish()
@@ -97,8 +101,13 @@ class Changed:
             result.error_code = source
             self._one_is_there()
             return
+        place = f"partition/{source.name.topic}-{source.name.partition}"
 
         def done(codes: Sequence[ErrorCode]) -> None:
+            for each, code in zip(asked, codes, strict=True):
+                if not code:
+                    when = None if each.due_ms == ad.CANCEL else f"due {each.due_ms} ms"
+                    self._changes.append(Told(place, f"record {each.offset}", "waits", when))
             result.error_code = ErrorCode.NONE
             result.records = [
                 ad.ChangedRecordResult(offset=each.offset, error_code=code)
@@ -122,6 +131,8 @@ class Changed:
 
     def _finish(self) -> None:
         self._deadline.cancel()
+        tell(self.answer.call, ApiKey.ALTER_DELAYED, self._changes)
+        self._changes = []
         self.answer.finish(self._response)
 
 

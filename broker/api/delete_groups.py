@@ -1,13 +1,16 @@
 """DeleteGroups: delete empty groups and their committed offsets."""
 
+from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from ..audit.happenings import Change
 from ..coordinator.shard import Done
 from ..net.answer import Answer, Call
+from .acted import tell
 from .parked import Parked, Several
 
 
@@ -16,7 +19,14 @@ def handle(call: Call, request: DeleteGroupsRequest) -> Answer:
     answer = Parked(call)
     names = list(dict.fromkeys(request.groups_names))
     results = [DeletableGroupResult(group_id=name) for name in names]
-    several = Several(answer, len(names), lambda: DeleteGroupsResponse(results=results))
+
+    def made() -> DeleteGroupsResponse:
+        gone = [each.group_id for each in results if not each.error_code]
+        changes = [Change(f"group/{name}", "group", "empty", None) for name in gone]
+        tell(call, ApiKey.DELETE_GROUPS, changes)
+        return DeleteGroupsResponse(results=results)
+
+    several = Several(answer, len(names), made)
 
     def done_with(result: DeletableGroupResult) -> Done:
         def done(error: ErrorCode) -> None:

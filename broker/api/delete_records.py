@@ -6,6 +6,7 @@ timeout. The wait makes sure that a change of leader brings no deleted record ba
 
 from dataclasses import dataclass
 
+from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_records import (
     NO_LOW_WATERMARK,
@@ -15,10 +16,12 @@ from ...protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from ...protocol.types import INTERNAL_TOPICS, Buffer
+from ..audit.happenings import Change
 from ..deadlines import Deadline
 from ..net.answer import Answer, Call, CallAnswer
 from ..partition.log_starts import delete_before, low_watermark
 from ..partition.partition import Partition
+from .acted import tell
 
 
 @dataclass(slots=True)
@@ -35,6 +38,7 @@ def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse |
     """Raise the log start of each partition, then wait for its followers."""
     response = DeleteRecordsResponse(topics=[])
     waiting: list[Waiting] = []
+    changes: list[Change] = []
     for topic in request.topics:
         answered = DeleteRecordsTopicResult(name=topic.name, partitions=[])
         response.topics.append(answered)
@@ -42,12 +46,17 @@ def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse |
             result = DeleteRecordsPartitionResult(partition_index=asked.partition_index)
             answered.partitions.append(result)
             found = _find(call, topic.name, asked.partition_index)
+            old = 0 if isinstance(found, ErrorCode) else found.log_start_offset
             start = found if isinstance(found, ErrorCode) else delete_before(found, asked.offset)
             if isinstance(found, ErrorCode) or isinstance(start, ErrorCode):
                 result.error_code = ErrorCode(start)
                 continue
             call.edge.partitions.host.moved[found] = None  # Its new start must be checkpointed.
             waiting.append(Waiting(found, start, found.leader_epoch, result))
+            if start > old:
+                name = f"partition/{topic.name}-{asked.partition_index}"
+                changes.append(Change(name, "log start", str(old), str(start)))
+    tell(call, ApiKey.DELETE_RECORDS, changes)
     return DeletedRecords(call, response, waiting).settled(request.timeout_ms)
 
 

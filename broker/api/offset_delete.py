@@ -1,5 +1,6 @@
 """OffsetDelete: delete committed offsets of topics to which no member of the group subscribes."""
 
+from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -7,8 +8,10 @@ from ...protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from ..audit.happenings import Change
 from ..coordinator.group.offsets import Place
 from ..net.answer import Answer, Call
+from .acted import tell
 from .offset_commit import has_partition
 from .parked import Parked
 
@@ -37,6 +40,10 @@ def handle(call: Call, request: OffsetDeleteRequest) -> Answer:
             return
         for result, own in zip(results, errors, strict=True):
             result.error_code = own
+        gone = [place for place, own in zip(places, errors, strict=True) if not own]
+        group = f"group/{request.group_id}"
+        changes = [Change(group, f"offset of {t}-{p}", "committed", None) for t, p in gone]
+        tell(call, ApiKey.OFFSET_DELETE, changes)
         answer.finish(response)
 
     call.edge.groups.delete_offsets(request.group_id, places, done)

@@ -21,7 +21,7 @@ from ...protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ...protocol.records.record_checks import Verdict
-from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, Buffer
+from ...protocol.types import AUDIT_TOPIC, INTERNAL_TOPICS, NO_LEADER, Buffer
 from ..net.answer import Call, CallAnswer
 from ..partition.intake import NamesTargets, NeedsOpening
 from ..partition.partition import Partition
@@ -111,6 +111,8 @@ class ProduceAnswer(CallAnswer):
             found = partitions.find(topic.name, data.index)
         if not isinstance(found, ErrorCode) and found.topic in INTERNAL_TOPICS:
             data.records = None  # So that `Patterns.learn` ignores this request.
+            if found.topic == AUDIT_TOPIC:
+                return ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return ErrorCode.INVALID_TOPIC_EXCEPTION
         return found
 

@@ -18,6 +18,7 @@ from . import (
     add_partitions_to_txn,
     alter_configs,
     alter_replica_log_dirs,
+    audit_events,
     client_quotas,
     client_telemetry,
     commit_group,
@@ -125,6 +126,7 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     # Transactions, between brokers; commit groups.
     ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
     ApiKey.FORWARD_RECORDS: forward_records.handle,
+    ApiKey.AUDIT_EVENTS: audit_events.handle,
     ApiKey.LIST_DELAYED: delayed.list_delayed,
     ApiKey.ALTER_DELAYED: delayed.alter_delayed,
     ApiKey.DESCRIBE_FORWARDING: delayed.describe_forwarding,

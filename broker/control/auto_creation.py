@@ -77,6 +77,11 @@ class AutoCreation:
             self._is_asking = True
             self._runtime.spawn(self._ask(), "auto-creation")
 
+    def create_internal(self, topic: CreatableTopic) -> None:
+        """Have the controller create an internal topic that is described only now."""
+        self._internal[topic.name] = topic
+        self.create([topic.name])
+
     async def _ask(self) -> None:
         try:
             while self._wanted:

@@ -6,6 +6,7 @@ from ...runtime.metrics import Collector
 from ..edge import Edge
 from ..net.timing import RequestTimes
 from ..replication.isr_proposals import IsrProposals
+from .auditing import AuditMetrics
 from .clients import ClientMetrics
 from .connections import ConnectionMetrics
 from .coordinators import CoordinatorMetrics
@@ -43,6 +44,7 @@ def collectors_of(edge: Edge, others: ToldOf) -> tuple[Collector, ...]:
         GroupMetrics(edge, others.lag),
         ConnectionMetrics(edge),
         ForwardMetrics(lambda: list(edge.forwarder.sources.values()), edge.runtime.wall_ms),
+        AuditMetrics(edge),
         QuotaMetrics(edge.quotas, edge.runtime.monotonic_ms),
     ]
     if edge.partitions.traffic is not None:

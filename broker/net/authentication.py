@@ -23,6 +23,7 @@ from ...protocol.types import Buffer
 from ...security.principal import ANONYMOUS
 from ...security.sasl.server import Answered, ServerLogin, Turn
 from ..admission.logins import LOGIN_MS
+from ..audit.happenings import login_failed
 from ..deadlines import Deadline
 
 if TYPE_CHECKING:
@@ -129,7 +130,10 @@ class Authentication:
         self._held = parts, why
         edge = self._connection.edge
         assert edge.logins is not None
-        edge.doors.note_unproved(self._connection.listener.name)
+        listener = self._connection.listener.name
+        edge.doors.note_unproved(listener)
+        if edge.audit_feed.is_on:
+            edge.audit_feed.note(login_failed(self._connection.host, listener, why))
         delay_ms = edge.logins.config.connection_failed_authentication_delay_ms
         self._timer = edge.deadlines.after(delay_ms, self._send_held)
 

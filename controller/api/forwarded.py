@@ -17,6 +17,7 @@ from ...protocol.codec import decode, encode_bytes, request_class
 from ...protocol.control.messages import ForwardedAnswer, ForwardedRequest
 from ...protocol.errors import ApiError, ErrorCode, ProtocolError
 from ..metadata.acls import create_acls, delete_acls
+from ..metadata.auditing import Asked, audited
 from ..metadata.brokers import unregister
 from ..metadata.configuration import alter_whole, incremental_alter
 from ..metadata.decision import Cluster, Decision, Occasion
@@ -134,8 +135,13 @@ async def _decide(session: "Session", request: ForwardedRequest) -> ForwardedAns
     def decision(cluster: Cluster) -> Decision[Any]:
         authorizing = session.authorizing
         if authorizing is None:
-            return made(cluster, asked)
-        return authorizing.decide(request, asked, cluster, partial(made, cluster))
+            return _audited(cluster, made(cluster, asked))
+        return _audited(
+            cluster, authorizing.decide(request, asked, cluster, partial(made, cluster))
+        )
+
+    def _audited(cluster: Cluster, decided: Decision[Any]) -> Decision[Any]:
+        return audited(cluster, _asked(request, key, controller.runtime.wall_ms()), decided)
 
     response: Any
     try:
@@ -151,6 +157,18 @@ async def _decide(session: "Session", request: ForwardedRequest) -> ForwardedAns
     if decide is not None:
         log.info("%s asked by %s", name, _asker(request))
     return ForwardedAnswer(ErrorCode.NONE, body=encode_bytes(response, version))
+
+
+def _asked(request: ForwardedRequest, key: bytes, now_ms: int) -> Asked:
+    """Return what the audit tells of a request."""
+    return Asked(
+        action="".join(part.capitalize() for part in ApiKey(request.api_key).name.split("_")),
+        principal=request.principal,
+        client_id=request.client_id,
+        host=request.host,
+        request_id=key,
+        at_ms=now_ms,
+    )
 
 
 def _asker(request: ForwardedRequest) -> str:

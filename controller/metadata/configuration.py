@@ -34,13 +34,18 @@ from ...protocol.messages.incremental_alter_configs import (
 )
 from ...runtime.config import Setting, check_keys, from_mapping, settings_of
 from ...runtime.errors import ConfigError
+from ...security.audit_config import AuditConfig
 from ...storage.topic_config import TopicConfig
 from .decision import MIN_ISR, UNCLEAN_ELECTION, Cluster, Decision
 from .elections import elect_uncleanly
 from .eligible_leaders import on_min_isr_changed
 from .forwarding import check_expiry, check_targets
 
-CLUSTER_WIDE_KEYS = (UNCLEAN_ELECTION, MIN_ISR)
+_TOPIC_SETTINGS = {row.key: row for row in settings_of(TopicConfig)}
+CLUSTER_WIDE: dict[str, Setting] = {
+    **{key: _TOPIC_SETTINGS[key] for key in (UNCLEAN_ELECTION, MIN_ISR)},
+    **{row.key: row for row in settings_of(AuditConfig)},
+}
 """Broker keys that the controller uses; they can only be set for all brokers together."""
 
 VALUE_BYTES_MAX = 32_767
@@ -48,7 +53,6 @@ SUBSCRIPTIONS_MAX = 100
 """The most subscriptions to clients' metrics, because brokers match each new client with all."""
 SUBSCRIPTION_NAME_MAX = 249
 """The most characters in the name of a subscription, as many as in a topic's."""
-_TOPIC_SETTINGS = {row.key: row for row in settings_of(TopicConfig)}
 
 
 def check_length(key: str, value: str) -> None:
@@ -214,14 +218,15 @@ def _changed_list(current: str | None, change: AlterableConfig) -> Sequence[str]
 
 
 def _check_broker_config(name: str, config: Mapping[str, str]) -> None:
-    for key in CLUSTER_WIDE_KEYS:
+    for key, row in CLUSTER_WIDE.items():
         if key not in config:
             continue
         if name:
-            detail = f"{key}: cannot differ between brokers; set it for broker '' (all) or a topic"
+            detail = f"{key}: cannot differ between brokers; set it for broker '' (all)"
+            detail += " or a topic" if key in _TOPIC_SETTINGS else ""
             raise ApiError(ErrorCode.INVALID_CONFIG, detail)
         try:
-            _TOPIC_SETTINGS[key].parse(config[key])
+            row.parse(config[key])
         except ConfigError as error:
             raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
 

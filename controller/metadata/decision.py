@@ -53,6 +53,8 @@ class Defaults:
     topic_deletion: bool = True
     topic_settings: dict[str, str] = field(default_factory=dict)
     """Values of topic keys, unclean election among them, by topic key."""
+    switches: dict[str, bool] = field(default_factory=dict)
+    """Values of the cluster's switches by their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,13 @@ class Cluster:
             if value is not None:
                 return value
         return self.defaults.topic_settings.get(key)
+
+    def is_on(self, switch: str) -> bool:
+        """True if a switch of the cluster is on, by its dynamic value or the controller's own."""
+        value = self.image.configs.get((BROKER, ""), {}).get(switch)
+        if value is None:
+            return self.defaults.switches.get(switch, False)
+        return value.strip().lower() == "true"
 
     def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
         """Return the broker's registration; raise ApiError if its epoch is not `broker_epoch`."""

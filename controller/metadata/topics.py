@@ -300,8 +300,8 @@ def delete_topics(
         try:
             topic = _to_delete(cluster, name, topic_id)
             if topic.name in INTERNAL_TOPICS:
-                detail = f"topic {topic.name!r} is internal and cannot be deleted: coordinators"
-                detail = f"{detail} keep groups and transactions there"
+                detail = f"topic {topic.name!r} is internal and cannot be deleted: brokers"
+                detail = f"{detail} keep groups, transactions or the audit there"
                 raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, detail)
             if topic.topic_id in gone:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named twice")

@@ -17,6 +17,7 @@ from ..scram import ScramCredential
 from ..tokens import DelegationToken
 from ..types import NO_LEADER, TopicIdPartition
 from . import records as r
+from .audit_trail import AuditTrail
 from .messages import Endpoint, VersionRange
 
 K = TypeVar("K")
@@ -125,6 +126,8 @@ class Delta:
     """
     changed_quotas: dict[QuotaEntity, None] = field(default_factory=dict)
     features_changed: bool = False
+    is_audited: bool = False
+    """True if an audited request is among the records."""
     is_snapshot: bool = False
     """True if the image was loaded from a snapshot. Then anything may have changed or gone, even if
     it is not named here."""
@@ -148,6 +151,7 @@ class Delta:
         return (
             self.is_snapshot
             or self.features_changed
+            or self.is_audited
             or any((self.new_topics, self.deleted_topics, self.changed_partitions))
             or any((self.changed_brokers, self.changed_configs))
             or any((self.new_acls, self.deleted_acls, self.changed_quotas))
@@ -179,6 +183,8 @@ class MetadataImage:
     tokens: dict[str, DelegationToken] = field(default_factory=dict)
     """The delegation tokens by their ids; expired ones are included until they are removed."""
     next_producer_id: int = 0
+    audited: AuditTrail = field(default_factory=AuditTrail)
+    """The newest requests that were audited. It changes nothing else here."""
     unknown_records: list[r.UnknownRecord] = field(default_factory=list)
 
     def apply(self, record: r.MetadataRecord, offset: int, delta: Delta | None = None) -> None:
@@ -219,6 +225,7 @@ class MetadataImage:
             scram=dict(self.scram),
             quotas=dict(self.quotas),
             tokens=dict(self.tokens),
+            audited=self.audited.copy(),
             unknown_records=list(self.unknown_records),
         )
 
@@ -253,6 +260,7 @@ class MetadataImage:
             yield r.DelegationTokenRecord(token_id, *token)
         if self.next_producer_id:
             yield r.ProducerIdsRecord(-1, -1, self.next_producer_id)
+        yield from self.audited
         yield from self.unknown_records
 
 
@@ -437,6 +445,11 @@ def _remove_acl(
         delta.deleted_acls[record.id] = acl
 
 
+def _audited(image: MetadataImage, record: r.AuditedRecord, offset: int, delta: Delta) -> None:
+    image.audited.add(record if record.offset >= 0 else replace(record, offset=offset))
+    delta.is_audited = True
+
+
 def _unknown(image: MetadataImage, record: r.UnknownRecord, offset: int, delta: Delta) -> None:
     image.unknown_records.append(record)
 
@@ -462,6 +475,7 @@ _APPLY: dict[type[r.MetadataRecord], Callable[[MetadataImage, Any, int, Delta], 
     r.ClientQuotaRecord: _quota,
     r.DelegationTokenRecord: _token,
     r.RemoveDelegationTokenRecord: _remove_token,
+    r.AuditedRecord: _audited,
     r.UnknownRecord: _unknown,
 }
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, dataclass_transform
 from ..errors import LocalProtocolError, RemoteProtocolError
 from ..types import Buffer
 from .messages import Endpoint, VersionRange
-from .packing import dumps, from_plain, loads, packed, to_plain
+from .packing import Offset, dumps, from_plain, loads, packed, to_plain
 
 METADATA_VERSION: Final = "metadata.version"
 ELIGIBLE_LEADERS: Final = "eligible.leader.replicas.version"
@@ -308,6 +308,40 @@ class RemoveDelegationTokenRecord(MetadataRecord):
     """A delegation token was removed, because it expired or was ended."""
 
     token_id: str
+
+
+@packed
+class AuditedChange:
+    """One thing that a request changed: an aspect of a resource, before and after."""
+
+    kind: str
+    name: str
+    aspect: str
+    before: str | None
+    after: str | None
+
+
+@_record(21)
+class AuditedRecord(MetadataRecord):
+    """The last record of a request's batch while auditing is on: who changed what.
+
+    The leader of the audit topic's partition writes it there.
+    """
+
+    number: Offset
+    """The number of this record among its kind, from 1 on."""
+    action: str
+    principal: str
+    """The client's principal; empty if a broker asked in its own name."""
+    client_id: str
+    host: str
+    request_id: bytes
+    at_ms: int
+    changes: tuple[AuditedChange, ...]
+    left_out: int = 0
+    """The changes that are not in `changes`, because they would be too many or too large."""
+    offset: Offset = -1
+    """The offset in the metadata log; -1 stands for this record's own offset."""
 
 
 def encode_record(record: MetadataRecord) -> bytes:

@@ -198,6 +198,7 @@ ROWS: Sequence[tuple[ApiKey, Row]] = (
         ApiKey.WRITE_TXN_MARKERS,
         Row({"markers": [INDEXES]}, [(Op.CLUSTER_ACTION, C)], [[(Op.ALTER, C)]]),
     ),
+    (ApiKey.AUDIT_EVENTS, Row({"events": []}, [(Op.CLUSTER_ACTION, C)])),
     (
         ApiKey.FORWARD_RECORDS,
         Row(

@@ -28,6 +28,17 @@ BROKER = r.RegisterBrokerRecord(
     {"metadata.version": VersionRange(1, 1)},
 )
 
+AUDITED = r.AuditedRecord(
+    1,
+    "CreateTopics",
+    "User:a",
+    "c",
+    "10.0.0.1",
+    b"k",
+    5,
+    (r.AuditedChange("topic", "t", "partitions", None, "1"),),
+)
+
 
 def play(image: MetadataImage, *records: r.MetadataRecord) -> Delta:
     delta = Delta()
@@ -79,6 +90,7 @@ def an_image_of_everything() -> MetadataImage:
         r.DelegationTokenRecord("t1", "User:a", "User:b", ("User:c",), 1, 5, 9),
         r.RemoveDelegationTokenRecord("t2"),
         r.ProducerIdsRecord(1, 3, 2000),
+        AUDITED,
         r.UnknownRecord(99, 1, (1, "x")),
         r.BrokerChangeRecord(1, 3, in_controlled_shutdown=True),
     )
@@ -293,3 +305,16 @@ def test_quotas_are_kept_by_entity_however_it_is_written() -> None:
     assert list(delta.changed_quotas) == [both]
     assert not play(image, r.FeatureRecord(r.METADATA_VERSION, 1)).touches_quotas
     assert Delta(is_snapshot=True).touches_quotas
+
+
+def test_an_audited_request_keeps_its_offset_in_snapshots() -> None:
+    image = MetadataImage()
+    delta = play(image, r.ClusterRecord("c"), AUDITED)
+    assert delta.is_audited
+    assert bool(Delta(is_audited=True))
+    assert [each.offset for each in image.audited] == [1]
+    copy, again = image.copy(), MetadataImage()
+    play(again, *image.to_records())
+    assert again.audited == image.audited
+    play(image, dataclasses.replace(AUDITED, number=2))
+    assert (copy.audited.newest, image.audited.newest) == (1, 2)

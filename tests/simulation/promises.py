@@ -12,14 +12,14 @@ from collections.abc import Sequence
 
 from minikafka.protocol.control.image import PartitionState
 from minikafka.protocol.control.records import TOPIC
-from minikafka.protocol.types import NO_LEADER, TopicIdPartition
+from minikafka.protocol.types import AUDIT_TOPIC, NO_LEADER, TopicIdPartition
 
 from .cluster import Cluster, Daemon
 from .invariants import Invariants
 from .metadata_checks import ELR_FEATURE
 from .shape import Shape
 
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", AUDIT_TOPIC)
 
 
 class Promises:

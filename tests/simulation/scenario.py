@@ -8,7 +8,7 @@ from functools import cached_property
 
 from minikafka.aio import TopicPartition
 from minikafka.protocol.control.records import MetadataRecord
-from minikafka.protocol.types import NO_LEADER
+from minikafka.protocol.types import AUDIT_TOPIC, NO_LEADER
 
 from . import (
     refused_admin,
@@ -17,6 +17,7 @@ from . import (
     refused_reads,
     refused_transactions,
 )
+from .audit_checks import is_audit_written, judge_audit
 from .cluster import Cluster
 from .compaction_workload import TOPIC
 from .coverage import Coverage
@@ -99,7 +100,8 @@ class Scenario:
         self.workload.groups.may_be_gone_below = self.invariants.may_be_gone_below
         if shape.compacts:
             # A delay topic loses what is over.
-            self.invariants.compacted = dict.fromkeys((TOPIC, LATER, *INTERNAL_TOPICS))
+            compacted = [each for each in INTERNAL_TOPICS if each != AUDIT_TOPIC]
+            self.invariants.compacted = dict.fromkeys((TOPIC, LATER, *compacted))
         self.invariants.starts.topics = {topic.name: topic for topic in shape.topics}
 
     def _differ(self) -> None:
@@ -193,6 +195,14 @@ class Scenario:
             await cluster.wait_until(
                 lambda: is_all_forwarded(workload), "all is forwarded", 2 * CONVERGE_SECONDS
             )
+        if self.shape.audits:
+            await cluster.wait_until(
+                lambda: is_audit_written(self.invariants.image, cluster),
+                "the audit is written",
+                CONVERGE_SECONDS,
+            )
+            for finding in await judge_audit(self.invariants.image, cluster):
+                self.world.violation(finding)
         await self._read_back()
 
     def _tell_shape(self) -> None:

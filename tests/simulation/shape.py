@@ -132,6 +132,8 @@ class Shape:
     """True if there is a compacted topic, and the internal topics are compacted too."""
     delays: bool = False
     """True if there is a delay topic."""
+    audits: bool = False
+    """True if changes of the metadata are audited."""
     drift: float = 0.0
     """The greatest share of time by which a machine's clock is fast or slow."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from minikafka.broker.replica.selector import RACK_AWARE
+from minikafka.protocol.audit import AUDIT_ENABLE
 from minikafka.security.authorizer_config import ALIAS
 
 from .cluster import SEALED
@@ -76,6 +77,10 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
     delays = rng.random() < 0.4
     if delays:
         broker |= {"log.retention.check.interval.ms": "3000"}
+    audits = rng.random() < 0.4
+    if audits:
+        broker |= {AUDIT_ENABLE: "true"}
+        controller |= {AUDIT_ENABLE: "true"}
     return replace(
         shape,
         broker=broker,
@@ -83,6 +88,7 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
         sealed=sealed,
         compacts=compacts,
         delays=delays,
+        audits=audits,
         racks=racks,
         directories=directories,
         drift=DRIFT_MOST if drifts else 0.0,

@@ -111,3 +111,15 @@ async def test_of_a_topic_with_rules_its_own_retention_counts_behind_what_is_for
     assert log.delete_old_segments(9_000 + 50_000, 100) == 0
     assert log.delete_old_segments(10**9, 100) == 3
     await log.close()
+
+
+async def test_a_log_of_which_the_broker_needs_the_end_keeps_its_last_record(
+    runtime: TestRuntime, tmp_path: Path
+) -> None:
+    log = await ten_segments(runtime, tmp_path, retention_ms=50_000)
+    log.segments.keep_from = lambda: log.log_end_offset - 1
+    assert log.delete_old_segments(10**9, 100) == 9
+    assert (log.log_start_offset, log.log_end_offset) == (90, 100)
+    log.segments.keep_from = None
+    assert log.delete_old_segments(10**9, 100) == 1
+    await log.close()
