@@ -11,6 +11,7 @@ from ..client.net.refusals import Refusals
 from ..protocol.control.messages import ROLE_BROKER, Endpoint, RegisterBroker, VersionRange
 from ..protocol.control.records import REPLICA_PROOF, SUPPORTED_FEATURES
 from ..protocol.errors import ApiError
+from ..protocol.types import TRACE_TOPIC
 from ..runtime.config import from_mapping
 from ..runtime.metrics_config import metrics_address
 from ..runtime.metrics_listener import MetricsListener
@@ -57,6 +58,7 @@ from .control.metadata_position import MetadataConfig, MetadataLost, MetadataPos
 from .coordinator.group.config import GroupConfig
 from .coordinator.groups import Groups
 from .coordinator.internal_topics import offsets_topic, transactions_topic
+from .coordinator.keys import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from .coordinator.producer_ids import ProducerIds
 from .coordinator.transaction.config import TransactionConfig
 from .coordinator.transactions import TransactionParts, Transactions
@@ -84,6 +86,10 @@ from .settings import Settings, sasl_of
 from .telemetry.clients import ClientTelemetry
 from .telemetry.config import TelemetryConfig
 from .topic_defaults import TopicDefaults
+from .tracing.config import TraceConfig
+from .tracing.tracer import Ground as TraceGround
+from .tracing.tracer import Tracer
+from .tracing.tracing import Tracing, trace_topic
 from .upkeep.compaction import Compaction, CompactionConfig
 from .upkeep.moves import Moves
 from .upkeep.scrub import Scrub
@@ -377,7 +383,11 @@ def make_edge(around: Surroundings) -> Edge:
     groups = Groups(runtime, around.partitions, deadlines, group_config)
     producer_ids = ProducerIds(runtime, around.controller)
     transactions = _make_transactions(around, producer_ids)
-    internal = (offsets_topic(group_config), transactions_topic(transactions.config))
+    internal = {
+        GROUPS_TOPIC: lambda: offsets_topic(group_config),
+        TRANSACTIONS_TOPIC: lambda: transactions_topic(transactions.config),
+        TRACE_TOPIC: lambda: trace_topic(len(around.whereabouts.live_brokers())),
+    }
     auto_creation = AutoCreation(runtime, around.controller, settings, internal)
     return Edge(
         runtime=runtime,
@@ -407,6 +417,7 @@ def make_edge(around: Surroundings) -> Edge:
         transactions=transactions,
         producer_ids=producer_ids,
         forwarder=_make_forwarder(around, producer_ids),
+        tracing=_make_tracing(around, auto_creation),
         telemetry=_make_telemetry(ground),
     )
 
@@ -463,6 +474,26 @@ def _make_forwarder(around: Surroundings, producer_ids: ProducerIds) -> Forwarde
     forwarder = Forwarder(room, around.partitions, around.peers)
     clock.on_noted = forwarder.on_clock_noted
     return forwarder
+
+
+def _make_tracing(around: Surroundings, auto_creation: AutoCreation) -> Tracing:
+    metadata, peers, partitions = around.metadata, around.peers, around.partitions
+    ground, settings = around.ground, around.ground.settings
+    tracing = Tracing(
+        TraceGround(
+            ground.runtime, ground.deadlines, settings.config.node_id, lambda: metadata.image
+        ),
+        lambda broker_id, request: peers.ask(broker_id, request, lane="trace"),
+    )
+
+    def install(tracer: Tracer | None) -> None:
+        partitions.host.tracer = tracer
+
+    tracing.install = install
+    tracing.create = lambda: auto_creation.create([TRACE_TOPIC])
+    partitions.on_role_changed.append(tracing.on_role_changed)
+    tracing.on_config(from_mapping(TraceConfig, settings.properties))
+    return tracing
 
 
 def _make_doors(ground: Ground, bounds: Bounds) -> Doors:

@@ -32,6 +32,7 @@ from .replica.lease import LeaderLease
 from .replica.selector import ReplicaSelectorConfig
 from .telemetry.clients import ClientTelemetry
 from .topic_defaults import TopicDefaults
+from .tracing.tracing import Tracing
 from .upkeep.moves import Moves
 from .whereabouts import Metadata, Whereabouts
 
@@ -89,6 +90,7 @@ class Edge:
     transactions: Transactions
     producer_ids: ProducerIds
     forwarder: Forwarder
+    tracing: Tracing
     telemetry: ClientTelemetry | None
     """The metrics that clients push. None if no metrics are served."""
 

@@ -15,6 +15,7 @@ from .edge import Edge
 from .forward.forwarder import Forwarder
 from .partitions import Partitions
 from .peers import Peers
+from .tracing.config import TraceConfig
 from .upkeep.compaction import Compaction
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class Publishing:
         if delta.touches_broker_settings:
             bound_connections(self.edge, image)
             self.compaction.on_settings()
+            self.edge.tracing.on_config(self.edge.topic_defaults.table_of(image, TraceConfig))
         if delta.touches_quotas:
             self.edge.entrance.bound_hosts(*rates_of_hosts(image.quotas))
         if delta.touches_subscriptions and self.edge.telemetry is not None:

@@ -46,6 +46,7 @@ from .coordinator.transaction.config import TransactionConfig
 from .replica.selector import ReplicaSelectorConfig
 from .telemetry.config import TelemetryConfig
 from .topic_defaults import BROKER_KEYS, TopicDefaults
+from .tracing.config import TraceConfig
 from .upkeep.compaction import CompactionConfig
 
 CONTROLLER_KEYS = frozenset(
@@ -76,6 +77,7 @@ TABLES = (
     TransactionConfig,
     MetadataConfig,
     TelemetryConfig,
+    TraceConfig,
     AuthorizerConfig,
     ControlTlsConfig,
     SaslConfig,

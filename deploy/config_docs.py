@@ -13,6 +13,7 @@ from ..broker.coordinator.group.config import GroupConfig
 from ..broker.coordinator.transaction.config import TransactionConfig
 from ..broker.replica.selector import ReplicaSelectorConfig
 from ..broker.telemetry.config import TelemetryConfig
+from ..broker.tracing.config import TraceConfig
 from ..broker.upkeep.compaction import CompactionConfig
 from ..client.config import AdminConfig, ConsumerConfig, ProducerConfig
 from ..controller.config import ControllerConfig
@@ -48,6 +49,7 @@ TABLES: Final = {
     "Brokers: groups and offsets": GroupConfig,
     "Brokers: lost metadata": MetadataConfig,
     "Brokers: metrics of clients": TelemetryConfig,
+    "Brokers: trace points": TraceConfig,
     "Brokers: authorization": AuthorizerConfig,
     "Controllers: minikafka-controller": ControllerConfig,
     "Topics": TopicConfig,

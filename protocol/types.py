@@ -35,8 +35,16 @@ NO_PRODUCER_ID: Final = -1
 NO_TIMESTAMP: Final = -1
 ZERO_UUID: Final = bytes(16)
 
-INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-"""The topics of coordinators; clients may not produce to them or delete their records."""
+TRACE_TOPIC: Final = "__minikafka_trace"
+"""The topic of trace points, which brokers write. Unlike the other internal ones it may be deleted:
+nothing rests on it."""
+INTERNAL_TOPICS: Final = (
+    "__consumer_offsets",
+    "__transaction_state",
+    "__share_group_state",
+    TRACE_TOPIC,
+)
+"""The cluster's own topics; clients may not produce to them or delete their records."""
 
 
 class TopicPartition(NamedTuple):

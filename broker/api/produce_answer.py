@@ -30,6 +30,7 @@ from ..partition.verification import Verification
 from ..partition.waiters import Waiter
 from .common import STALE_LEADER, node_endpoints
 from .produce_opening import Opening, ToOpen
+from .traced import note_append, sender_of
 
 NOTHING: list[Buffer] = []
 TOPIC_IDS_FROM = 13
@@ -175,6 +176,9 @@ class ProduceAnswer(CallAnswer):
         except NeedsOpening as needed:
             self._to_open.append(ToOpen(place, partition, bytearray(records), needed.rules, guard))
             appended = Appended(ErrorCode.UNKNOWN_SERVER_ERROR)  # Until the worker's verdict.
+        tracer = partition.host.tracer
+        if tracer is not None and tracer.wants(appended.base_offset, appended.last_offset):
+            note_append(partition, records, appended, sender_of(self.call, self._acks))
         self.results[place] = (topic, data, partition, appended)
 
     def _open(self) -> None:

@@ -42,6 +42,8 @@ from .forwarding import check_expiry, check_targets
 
 CLUSTER_WIDE_KEYS = (UNCLEAN_ELECTION, MIN_ISR)
 """Broker keys that the controller uses; they can only be set for all brokers together."""
+TRACE_KEYS = "minikafka.trace."
+"""How the keys of trace points begin. Brokers must sample alike, so they are for all of them."""
 
 VALUE_BYTES_MAX = 32_767
 SUBSCRIPTIONS_MAX = 100
@@ -214,6 +216,10 @@ def _changed_list(current: str | None, change: AlterableConfig) -> Sequence[str]
 
 
 def _check_broker_config(name: str, config: Mapping[str, str]) -> None:
+    traced = [key for key in config if key.startswith(TRACE_KEYS)]
+    if name and traced:
+        detail = f"{traced[0]}: cannot differ between brokers; set it for broker '' (all)"
+        raise ApiError(ErrorCode.INVALID_CONFIG, detail)
     for key in CLUSTER_WIDE_KEYS:
         if key not in config:
             continue

@@ -199,6 +199,13 @@ ROWS: Sequence[tuple[ApiKey, Row]] = (
         Row({"markers": [INDEXES]}, [(Op.CLUSTER_ACTION, C)], [[(Op.ALTER, C)]]),
     ),
     (
+        ApiKey.WRITE_TRACE,
+        Row(
+            {"batches": [{"partition_index": 0, "records": b""}]},
+            [(Op.CLUSTER_ACTION, C)],
+        ),
+    ),
+    (
         ApiKey.FORWARD_RECORDS,
         Row(
             {

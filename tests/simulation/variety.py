@@ -76,6 +76,12 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
     delays = rng.random() < 0.4
     if delays:
         broker |= {"log.retention.check.interval.ms": "3000"}
+    if rng.random() < 0.4:
+        # Trace points tell of what happens, and change nothing of it.
+        broker |= {
+            "minikafka.trace.every": rng.choice(("1", "4", "64")),
+            "minikafka.trace.headers": rng.choice(("true", "false")),
+        }
     return replace(
         shape,
         broker=broker,

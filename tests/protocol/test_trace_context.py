@@ -2,7 +2,7 @@
 
 import pytest
 
-from minikafka.client.consumer.trace_context import TraceContext, trace_context_of
+from minikafka.protocol.trace_context import TraceContext, trace_context_of
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 

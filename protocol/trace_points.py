@@ -1,0 +1,157 @@
+"""Trace points: the records by which brokers tell when something happened to a sampled batch.
+
+Pure. Each broker tells only of itself, by its own clock, and all times are in ms since the epoch.
+Nothing is told twice unless an answer was lost: readers put the parts of a point together.
+
+    key      topic id, 16 bytes | partition int32 | offset int64
+    value    MessagePack [kind, fields of the part ...]; fields are only appended
+
+The offset of the key is one divisible by N, if the part tells of one, as `minikafka.trace.every`
+says. So two brokers name a point alike without asking each other.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from .control.packing import Epoch, Index, Int16, NodeId, Offset, dumps, from_plain, loads, packed
+from .control.packing import to_plain as _plain
+from .errors import RemoteProtocolError
+from .partitioning import partition_for_key
+from .types import NO_OFFSET
+
+_KEY: Final = struct.Struct(">16siq")
+_OWNER: Final = struct.Struct(">16si")
+TEXT_MAX: Final = 96
+"""The most characters of a name in a point; a longer one is cut."""
+
+
+@packed
+class FollowerPassed:
+    """The moment at which the leader saw that a follower has a batch."""
+
+    broker: NodeId
+    ms: int
+
+
+@packed
+class Written:
+    """A batch as its leader appended it, and who had it until it was committed."""
+
+    broker: NodeId
+    base_offset: Offset
+    last_offset: Offset
+    leader_epoch: Epoch
+    size: int
+    """Bytes of the batch."""
+    acks: Int16
+    client_id: str
+    host: str
+    principal: str
+    producer_id: int
+    producer_epoch: Int16
+    appended_ms: int
+    committed_ms: int
+    """-1 if the leader did not see it committed; then `why` tells why."""
+    in_sync: tuple[int, ...]
+    """The in-sync replicas at the time of the append, with the leader."""
+    followers: tuple[FollowerPassed, ...]
+    """The followers that had it before it was committed."""
+    trace_id: str = ""
+    """The trace id of the first record, if its `traceparent` was looked at and is valid."""
+    why: str = ""
+
+
+@packed
+class Fetched:
+    """The first time that a client got records of a batch from the leader."""
+
+    broker: NodeId
+    base_offset: Offset
+    last_offset: Offset
+    client_id: str
+    host: str
+    ms: int
+
+
+@packed
+class GroupPassed:
+    """A commit by which a group went past an offset divisible by N, as its coordinator saw it."""
+
+    broker: NodeId
+    group: str
+    member: str
+    client_id: str
+    before: Offset
+    """The offset that was committed before; -1 if none was."""
+    after: Offset
+    every: int
+    """The N by which its coordinator sampled then."""
+    ms: int
+    is_transactional: bool = False
+    """True if the offsets took effect with the end of a transaction; its member is not known."""
+
+
+@packed
+class Forwarded:
+    """A record that the leader of its source partition knows to be in the target."""
+
+    broker: NodeId
+    planned_ms: int
+    """By the clock of the leader that planned it, which may have been another broker."""
+    answered_ms: int
+    topic_id: bytes
+    partition: Index
+    offset: int
+    """-1 if the target does not know any more where it is."""
+    is_dead_letter: bool = False
+
+
+Part = Written | Fetched | GroupPassed | Forwarded
+_KINDS: Final[dict[int, type[Part]]] = {1: Written, 2: Fetched, 3: GroupPassed, 4: Forwarded}
+_NUMBERS: Final = {cls: kind for kind, cls in _KINDS.items()}
+
+
+class PointKey(NamedTuple):
+    """The offset that a part tells of."""
+
+    topic_id: bytes
+    partition: int
+    offset: int
+
+
+def encode(key: PointKey, part: Part) -> tuple[bytes, bytes]:
+    """Return the key and the value of a part's record."""
+    return _KEY.pack(*key), dumps([_NUMBERS[type(part)], *_plain(part)])
+
+
+def decode(key: bytes | None, value: bytes | None) -> tuple[PointKey, Part] | None:
+    """Read a record of the topic of trace points; None for a kind that is not known.
+
+    Raise RemoteProtocolError if it is damaged.
+    """
+    if key is None or value is None or len(key) != _KEY.size:
+        raise RemoteProtocolError("no record of a trace point")
+    plain = loads(value)
+    if type(plain) is not list or not plain:
+        raise RemoteProtocolError("a trace point without a kind")
+    kind = _KINDS.get(plain[0]) if type(plain[0]) is int else None
+    if kind is None:
+        return None
+    part, _ = from_plain(kind, plain[1:])
+    return PointKey(*_KEY.unpack(key)), part
+
+
+def place_of(topic_id: bytes, partition: int, count: int) -> int:
+    """Return which of `count` partitions keeps all points of one partition, in their order."""
+    return partition_for_key(_OWNER.pack(topic_id, partition), count)
+
+
+def first_sampled(base_offset: int, last_offset: int, every: int) -> int:
+    """Return the first offset divisible by `every` from base to last; -1 if there is none."""
+    offset = -(-base_offset // every) * every
+    return offset if offset <= last_offset else NO_OFFSET
+
+
+def shortened(text: str | None) -> str:
+    """Return a name from a request as it stands in a point."""
+    return (text or "")[:TEXT_MAX]
