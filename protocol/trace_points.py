@@ -26,14 +26,6 @@ TEXT_MAX: Final = 96
 
 
 @packed
-class FollowerPassed:
-    """The moment at which the leader saw that a follower has a batch."""
-
-    broker: NodeId
-    ms: int
-
-
-@packed
 class Written:
     """A batch as its leader appended it, and who had it until it was committed."""
 
@@ -54,8 +46,10 @@ class Written:
     """-1 if the leader did not see it committed; then `why` tells why."""
     in_sync: tuple[int, ...]
     """The in-sync replicas at the time of the append, with the leader."""
-    followers: tuple[FollowerPassed, ...]
+    followers: tuple[int, ...]
     """The followers that had it before it was committed."""
+    followers_ms: tuple[int, ...]
+    """When the leader saw that, for each of `followers`."""
     trace_id: str = ""
     """The trace id of the first record, if its `traceparent` was looked at and is valid."""
     why: str = ""

@@ -14,7 +14,6 @@ from typing import Any
 
 from ...protocol.trace_points import (
     Fetched,
-    FollowerPassed,
     Part,
     PointKey,
     Written,
@@ -42,12 +41,12 @@ class Watched:
 
     def told(self, committed_ms: int, why: str = "") -> tuple[PointKey, Written]:
         """Return what is told of the append and the replication."""
-        followers = tuple(FollowerPassed(broker, ms) for broker, ms in self.followers.items())
         written = Written(
             base_offset=self.base_offset,
             last_offset=self.last_offset,
             committed_ms=committed_ms,
-            followers=followers,
+            followers=tuple(self.followers),
+            followers_ms=tuple(self.followers.values()),
             why=why,
             **self.written,
         )

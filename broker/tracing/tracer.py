@@ -107,22 +107,30 @@ class Trace:
     def on_committed(self, high_watermark: int) -> None:
         """Note that the high watermark has moved."""
         if self.watch:
-            self.put(self.watch.on_committed(high_watermark, self._tracer.wall_ms()))
+            wall_ms = self._tracer.wall_ms()
+            self._put(self.watch.on_committed(high_watermark, wall_ms), wall_ms)
 
     def on_fetched(self, client: tuple[str, str], start: int, records: Buffer) -> None:
         """Note that a client (id, host) gets records from an offset on."""
         if self.watch.may_hold(start):
-            end = end_of(records)
-            self.put(self.watch.on_fetched(client, start, end, self._tracer.wall_ms()))
+            end, wall_ms = end_of(records), self._tracer.wall_ms()
+            self._put(self.watch.on_fetched(client, start, end, wall_ms), wall_ms)
 
     def close(self, why: str) -> None:
         """Tell of what is watched, and of why it is watched no more."""
-        self.put(self.watch.close(why))
+        self._put(self.watch.close(why), self._tracer.wall_ms())
 
-    def put(self, told: Told) -> None:
-        """Queue what is told."""
+    def on_appended(self, batch: Watched, now_ms: int) -> None:
+        """Watch a batch from now on."""
+        self._put(self.watch.on_appended(batch, now_ms), self._tracer.wall_ms())
+
+    def on_time(self, now_ms: int) -> None:
+        """Let go of the batches whose time is over."""
+        self._put(self.watch.on_time(now_ms), self._tracer.wall_ms())
+
+    def _put(self, told: Told, wall_ms: int) -> None:
         if told:
-            self._tracer.queue.put(told, self._tracer.wall_ms())
+            self._tracer.queue.put(told, wall_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +156,7 @@ class Tracer:
         self._monotonic_ms = ground.runtime.monotonic_ms
         self._deadlines = ground.deadlines
         self._shift = config.every.bit_length() - 1
+        self._wanted_shift = 0 if config.headers else self._shift
         self._limit = RateLimit(config.rate) if config.headers else None
         self._traces: dict[Traced, None] = {}
         """The partitions with batches that are watched."""
@@ -157,8 +166,8 @@ class Tracer:
 
     def wants(self, base_offset: int, last_offset: int) -> bool:
         """True if a batch with these offsets is traced, or its first record decides that."""
-        shift = self._shift
-        return (base_offset - 1) >> shift != last_offset >> shift or self._limit is not None
+        shift = self._wanted_shift
+        return (base_offset - 1) >> shift != last_offset >> shift
 
     def on_appended(
         self,
@@ -200,8 +209,9 @@ class Tracer:
             "trace_id": "" if context is None else context.trace_id,
         }
         watched = Watched(PointKey(*partition.key, offset), base, last, written)
-        trace.put(trace.watch.on_appended(watched, now_ms))
-        trace.on_committed(partition.high_watermark)  # It may be, if it is written already.
+        trace.on_appended(watched, now_ms)
+        if partition.high_watermark > last:  # It is written already.
+            trace.on_committed(partition.high_watermark)
         self._traces[partition] = None
         if self._alarm is None:
             self._alarm = self._deadlines.at(watched.until_ms, self._on_time)
@@ -211,7 +221,7 @@ class Tracer:
         trace, partition.traced = partition.traced, None
         self._traces.pop(partition, None)
         if trace is not None:
-            trace.close("the leader has changed")
+            trace.close("its leader epoch has ended")
 
     def close(self) -> None:
         """Watch nothing more, because the settings have changed or the broker stops."""
@@ -230,9 +240,10 @@ class Tracer:
             trace = partition.traced
             if trace is None:
                 continue
-            trace.put(trace.watch.on_time(now_ms))
+            trace.on_time(now_ms)
             if not trace.watch:
                 del self._traces[partition]
+                partition.traced = None
         if self._traces:
             next_ms = min(
                 each.traced.watch.until_ms for each in self._traces if each.traced is not None

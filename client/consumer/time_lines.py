@@ -154,13 +154,13 @@ def _tell_written(written: Written, moments: list[Moment], missing: list[str]) -
     who = f"{written.client_id or 'no client id'} at {written.host}"
     detail = f"{written.size:,} bytes, leader epoch {written.leader_epoch}, {written.principal}"
     moments.append(Moment(What.APPENDED, written.appended_ms, broker, who, detail))
-    for each in written.followers:
-        moments.append(Moment(What.REPLICATED, each.ms, broker, f"broker {each.broker}"))
+    for follower, ms in zip(written.followers, written.followers_ms, strict=False):
+        moments.append(Moment(What.REPLICATED, ms, broker, f"broker {follower}"))
     if written.committed_ms >= 0:
         moments.append(Moment(What.COMMITTED, written.committed_ms, broker))
     else:
         missing.append(f"committed: {written.why}")
-    have = (broker, *(each.broker for each in written.followers))
+    have = (broker, *written.followers)
     missing.extend(
         f"broker {each}: had not fetched it then" for each in written.in_sync if each not in have
     )

@@ -9,7 +9,6 @@ from minikafka.broker.tracing.tracer import QUEUE_MAX, Queue
 from minikafka.protocol.errors import RemoteProtocolError
 from minikafka.protocol.trace_points import (
     Fetched,
-    FollowerPassed,
     Forwarded,
     GroupPassed,
     Part,
@@ -47,12 +46,12 @@ def batch(base: int, last: int) -> Watched:
 
 
 def written(base: int, last: int, committed_ms: int, why: str = "", **followers: int) -> Written:
-    passed = tuple(FollowerPassed(int(name[1:]), ms) for name, ms in followers.items())
     return Written(
         base_offset=base,
         last_offset=last,
         committed_ms=committed_ms,
-        followers=passed,
+        followers=tuple(int(name[1:]) for name in followers),
+        followers_ms=tuple(followers.values()),
         why=why,
         **WRITTEN,  # type: ignore[arg-type]
     )
