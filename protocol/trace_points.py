@@ -11,10 +11,9 @@ says. So two brokers name a point alike without asking each other.
 """
 
 import struct
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from .control.packing import Epoch, Index, Int16, NodeId, Offset, dumps, from_plain, loads, packed
-from .control.packing import to_plain as _plain
+from .control.packing import dumps, loads
 from .errors import RemoteProtocolError
 from .partitioning import partition_for_key
 from .types import NO_OFFSET
@@ -25,22 +24,21 @@ TEXT_MAX: Final = 96
 """The most characters of a name in a point; a longer one is cut."""
 
 
-@packed
-class Written:
+class Written(NamedTuple):
     """A batch as its leader appended it, and who had it until it was committed."""
 
-    broker: NodeId
-    base_offset: Offset
-    last_offset: Offset
-    leader_epoch: Epoch
+    broker: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
     size: int
     """Bytes of the batch."""
-    acks: Int16
+    acks: int
     client_id: str
     host: str
     principal: str
     producer_id: int
-    producer_epoch: Int16
+    producer_epoch: int
     appended_ms: int
     committed_ms: int
     """-1 if the leader did not see it committed; then `why` tells why."""
@@ -55,29 +53,27 @@ class Written:
     why: str = ""
 
 
-@packed
-class Fetched:
+class Fetched(NamedTuple):
     """The first time that a client got records of a batch from the leader."""
 
-    broker: NodeId
-    base_offset: Offset
-    last_offset: Offset
+    broker: int
+    base_offset: int
+    last_offset: int
     client_id: str
     host: str
     ms: int
 
 
-@packed
-class GroupPassed:
+class GroupPassed(NamedTuple):
     """A commit by which a group went past an offset divisible by N, as its coordinator saw it."""
 
-    broker: NodeId
+    broker: int
     group: str
     member: str
     client_id: str
-    before: Offset
+    before: int
     """The offset that was committed before; -1 if none was."""
-    after: Offset
+    after: int
     every: int
     """The N by which its coordinator sampled then."""
     ms: int
@@ -85,16 +81,15 @@ class GroupPassed:
     """True if the offsets took effect with the end of a transaction; its member is not known."""
 
 
-@packed
-class Forwarded:
+class Forwarded(NamedTuple):
     """A record that the leader of its source partition knows to be in the target."""
 
-    broker: NodeId
+    broker: int
     planned_ms: int
     """By the clock of the leader that planned it, which may have been another broker."""
     answered_ms: int
     topic_id: bytes
-    partition: Index
+    partition: int
     offset: int
     """-1 if the target does not know any more where it is."""
     is_dead_letter: bool = False
@@ -115,7 +110,7 @@ class PointKey(NamedTuple):
 
 def encode(key: PointKey, part: Part) -> tuple[bytes, bytes]:
     """Return the key and the value of a part's record."""
-    return _KEY.pack(*key), dumps([_NUMBERS[type(part)], *_plain(part)])
+    return _KEY.pack(*key), dumps([_NUMBERS[type(part)], *part])
 
 
 def decode(key: bytes | None, value: bytes | None) -> tuple[PointKey, Part] | None:
@@ -131,8 +126,22 @@ def decode(key: bytes | None, value: bytes | None) -> tuple[PointKey, Part] | No
     kind = _KINDS.get(plain[0]) if type(plain[0]) is int else None
     if kind is None:
         return None
-    part, _ = from_plain(kind, plain[1:])
-    return PointKey(*_KEY.unpack(key)), part
+    return PointKey(*_KEY.unpack(key)), _part(kind, plain[1:])
+
+
+def _part(kind: type[Part], plain: list[Any]) -> Part:
+    """Make a part of its fields; those that an older broker does not write have their defaults."""
+    wanted = kind.__annotations__
+    if len(plain) < len(wanted) - len(kind._field_defaults):
+        raise RemoteProtocolError(f"{kind.__name__}: {len(plain)} fields")
+    values: list[Any] = []
+    for (name, hint), value in zip(wanted.items(), plain, strict=False):
+        is_array = hint not in (int, str, bool, bytes)
+        fits = type(value) is list and all(type(each) is int for each in value)
+        if not (fits if is_array else type(value) is hint):
+            raise RemoteProtocolError(f"{kind.__name__}.{name}: {type(value).__name__}")
+        values.append(tuple(value) if is_array else value)
+    return kind(*values)
 
 
 def place_of(topic_id: bytes, partition: int, count: int) -> int:

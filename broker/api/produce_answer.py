@@ -177,7 +177,7 @@ class ProduceAnswer(CallAnswer):
             self._to_open.append(ToOpen(place, partition, bytearray(records), needed.rules, guard))
             appended = Appended(ErrorCode.UNKNOWN_SERVER_ERROR)  # Until the worker's verdict.
         tracer = partition.host.tracer
-        if tracer is not None and tracer.wants(appended.base_offset, appended.last_offset):
+        if tracer is not None and (appended.base_offset - 1 ^ appended.last_offset) >> tracer.shift:
             note_append(partition, records, appended, sender_of(self.call, self._acks))
         self.results[place] = (topic, data, partition, appended)
 

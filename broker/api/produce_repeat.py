@@ -203,7 +203,10 @@ class Patterns:
             except NeedsOpening:
                 return None  # Once decoded, the batch is sent to a worker.
             tracer = partition.host.tracer
-            if tracer is not None and tracer.wants(appended.base_offset, appended.last_offset):
+            if (
+                tracer is not None
+                and (appended.base_offset - 1 ^ appended.last_offset) >> tracer.shift
+            ):
                 host, principal = connection.host, connection.session.principal
                 sender = Sender(pattern.client_id, host, principal, pattern.acks)
                 note_append(partition, records, appended, sender)

@@ -7,7 +7,7 @@ finds the queue full is dropped and counted.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from ...protocol.control.image import MetadataImage
@@ -156,18 +156,15 @@ class Tracer:
         self._monotonic_ms = ground.runtime.monotonic_ms
         self._deadlines = ground.deadlines
         self._shift = config.every.bit_length() - 1
-        self._wanted_shift = 0 if config.headers else self._shift
+        self.shift = 0 if config.headers else self._shift
+        """A batch may be traced if `(base offset - 1 ^ last offset) >> shift` is not 0: one that N
+        divides is between them. Callers ask that themselves, because it is for each batch."""
         self._limit = RateLimit(config.rate) if config.headers else None
         self._traces: dict[Traced, None] = {}
         """The partitions with batches that are watched."""
         self._alarm: Deadline | None = None
 
     # Batches.
-
-    def wants(self, base_offset: int, last_offset: int) -> bool:
-        """True if a batch with these offsets is traced, or its first record decides that."""
-        shift = self._wanted_shift
-        return (base_offset - 1) >> shift != last_offset >> shift
 
     def on_appended(
         self,
@@ -278,5 +275,5 @@ class Tracer:
         for place, offset in enumerate(offsets):
             if not offset & mask:
                 there = base_offset + place if base_offset >= 0 else NO_OFFSET
-                told = replace(part, offset=there)
+                told = part._replace(offset=there)
                 self.queue.put([(PointKey(*key, offset), told)], part.answered_ms)

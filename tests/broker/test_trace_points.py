@@ -2,10 +2,12 @@
 
 import pytest
 
+from minikafka.broker.deadlines import Deadlines
 from minikafka.broker.metrics.tracing import TraceMetrics
-from minikafka.broker.tracing.config import CLIENTS_MAX, PENDING_MAX, WATCHED_MS, TraceConfig
+from minikafka.broker.tracing.config import CLIENTS_MAX, EVERY, PENDING_MAX, WATCHED_MS, TraceConfig
 from minikafka.broker.tracing.points import RateLimit, Watch, Watched
-from minikafka.broker.tracing.tracer import QUEUE_MAX, Queue
+from minikafka.broker.tracing.tracer import QUEUE_MAX, Ground, Queue, Tracer
+from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.errors import RemoteProtocolError
 from minikafka.protocol.trace_points import (
     Fetched,
@@ -21,6 +23,7 @@ from minikafka.protocol.trace_points import (
 )
 from minikafka.runtime.config import from_mapping
 from minikafka.runtime.errors import ConfigError
+from minikafka.runtime.runtime import SystemRuntime
 
 from ..support.scrape import Scrape
 
@@ -108,6 +111,11 @@ def test_a_batch_is_sampled_by_the_first_offset_divisible_by_n(
     base: int, last: int, every: int, offset: int
 ) -> None:
     assert first_sampled(base, last, every) == offset
+    ground = Ground(SystemRuntime(), Deadlines(SystemRuntime()), 1, MetadataImage)
+    tracer = Tracer(ground, from_mapping(TraceConfig, {EVERY: str(every)}), Queue())
+    assert bool((base - 1 ^ last) >> tracer.shift) == (offset >= 0)
+    below = tracer.sampled_below(base, last + 1)
+    assert (below >= offset) if offset >= 0 else below == -1
 
 
 @pytest.mark.parametrize("value", ["0", "1", "2", "1024", "1073741824"])
