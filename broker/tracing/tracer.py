@@ -31,6 +31,8 @@ from .points import RateLimit, Told, Watch, Watched
 
 QUEUE_MAX: Final = 4096
 """The most parts that wait to be sent, some 200 bytes each."""
+PAUSE_MS: Final = 1_000
+"""The fewest milliseconds between two looks at what is watched long enough."""
 
 
 class Queued(NamedTuple):
@@ -245,7 +247,7 @@ class Tracer:
             next_ms = min(
                 each.traced.watch.until_ms for each in self._traces if each.traced is not None
             )
-            self._alarm = self._deadlines.at(next_ms, self._on_time)
+            self._alarm = self._deadlines.at(max(next_ms, now_ms + PAUSE_MS), self._on_time)
 
     # What others tell.
 

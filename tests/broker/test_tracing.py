@@ -7,16 +7,17 @@ import pytest
 
 from minikafka.broker.deadlines import Deadline, Deadlines
 from minikafka.broker.peers import PeerFailed
-from minikafka.broker.tracing.config import TraceConfig
-from minikafka.broker.tracing.tracer import Ground, Tracer
+from minikafka.broker.tracing.config import WATCHED_MS, TraceConfig
+from minikafka.broker.tracing.tracer import Ground, Queue, Sender, Trace, Tracer
 from minikafka.broker.tracing.tracing import PARTITIONS, Tracing, trace_topic
 from minikafka.protocol.control.image import MetadataImage
 from minikafka.protocol.control.records import PartitionRecord, TopicRecord
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.write_trace import WriteTraceRequest, WriteTraceResponse
-from minikafka.protocol.records.records import records
+from minikafka.protocol.records.batch_header import BatchHeader
+from minikafka.protocol.records.records import build, records
 from minikafka.protocol.trace_points import Fetched, PointKey, decode
-from minikafka.protocol.types import TRACE_TOPIC
+from minikafka.protocol.types import TRACE_TOPIC, TopicIdPartition
 from minikafka.runtime.config import from_mapping
 from minikafka.runtime.runtime import SystemRuntime
 
@@ -35,6 +36,9 @@ class Turns(Deadlines):
     def after(self, delay_ms: int, expire: Callable[[], None]) -> Deadline:
         self.due.append((delay_ms, expire))
         return Deadline(self, 0, 0)
+
+    def at(self, deadline_ms: int, expire: Callable[[], None]) -> Deadline:
+        return self.after(deadline_ms, expire)
 
     async def turn(self) -> int:
         """Let the one deadline come; return its delay."""
@@ -163,6 +167,43 @@ async def test_a_tracer_is_there_while_tracing_is_on(lab: Lab) -> None:
     lab.tracing.on_config(config(4))
     lab.tell(1)
     assert (len(lab.tracers), lab.turns.due) == (3, [])
+
+
+class OnePartition:
+    """A partition as a tracer sees it."""
+
+    traced: Trace | None = None
+    key = TopicIdPartition(bytes(16), 0)
+    high_watermark = 0
+
+
+async def test_batches_are_let_go_when_their_time_is_over(lab: Lab) -> None:
+    runtime = SystemRuntime()
+    now = [5_000]
+    runtime.monotonic_ms = lambda: now[0]  # type: ignore[method-assign]
+    config = from_mapping(TraceConfig, {"minikafka.trace.every": "1"})
+    queue = Queue()
+    tracer = Tracer(Ground(runtime, lab.turns, 1, lambda: lab.image), config, queue)
+    partition = OnePartition()
+    sender = Sender("c", "h", "User:c", 1)
+
+    def append(offset: int) -> None:
+        batch = build([(1, None, b"")], base_offset=offset, leader_epoch=0)
+        tracer.on_appended(partition, batch, BatchHeader(batch), (1, 2), sender)
+
+    append(0)
+    append(0)
+    now[0] += 100
+    append(1)
+    now[0] = 5_000 + WATCHED_MS
+    assert await lab.turns.turn() == 35_000
+    assert [decode(each.key, each.value) is not None for each in queue.waiting] == [True]
+    now[0] += 1_000
+    assert await lab.turns.turn() == 36_000
+    assert (len(queue.waiting), partition.traced, lab.turns.due) == (2, None, [])
+    append(2)
+    tracer.close()
+    assert (len(queue.waiting), partition.traced) == (3, None)
 
 
 async def test_a_broker_that_stops_waits_for_nobody(lab: Lab) -> None:
