@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from minikafka import Acl, AclOperation, AclPattern, AclPermission, AclResource
 from minikafka.client.admin.config_types import ConfigChange, ConfigResource
 from minikafka.client.cli.trace import json_lines, lines_of, search_lines
 from minikafka.client.consumer.header_search import Searched, find_by_header
@@ -338,3 +339,32 @@ async def test_records_are_found_by_a_header_within_a_bound(stage: Stage) -> Non
     cut = await search(("id", b"none"), young_ms, 5)
     assert cut.is_cut
     assert "not looked at" in search_lines(cut, is_json=False)[-1]
+
+
+OPEN = {
+    "authorizer.class.name": "StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+
+@staged(broker={**TRACED, **OPEN}, controller=OPEN)
+async def test_who_may_not_read_the_topic_is_told_so_beside_the_facts(stage: Stage) -> None:
+    await stage.create_topic("t", [[1, 2, 3]])
+    await produce(stage, 1)
+    assert list(await lines(stage, 0)) == [0]
+    for operation in (AclOperation.READ, AclOperation.DESCRIBE):
+        acl = Acl(
+            resource_type=AclResource.TOPIC,
+            resource_name=TRACE_TOPIC,
+            pattern_type=AclPattern.LITERAL,
+            principal="User:ANONYMOUS",
+            host="*",
+            operation=operation,
+            permission=AclPermission.DENY,
+        )
+        await stage.admin(lambda admin, acl=acl: admin.create_acls([acl]))  # type: ignore[misc]
+        await stage.sleep(0.5)
+        times = (await trace(stage, "t", 0)).times
+        assert times.lines == ()
+        assert times.why.startswith("not told: ")
+        assert "AUTHORIZATION" in times.why
