@@ -39,6 +39,7 @@ from . import (
     spark,
     startup,
     tls,
+    trace,
     validation,
 )
 from .meters import machine
@@ -129,6 +130,16 @@ def run_validation(results: dict[str, Any]) -> None:
     for cost in costs:
         cpu = f"{cost.cpu_us_per_request:>8.1f} us/req {cost.ratio:>6.2f}"
         say(f"{cost.case:<32} {cost.level:<10} {cpu}")
+
+
+def run_trace(results: dict[str, Any]) -> None:
+    """Measure what trace points cost a broker."""
+    with LocalCluster(brokers=1) as cluster:
+        costs = trace.compare(cluster)
+    results["trace"] = [cost._asdict() for cost in costs]
+    for cost in costs:
+        cpu = f"{cost.cpu_us_per_request:>8.1f} us/req {cost.cpu_ratio:>6.3f}"
+        say(f"{cost.case:<24} every {cost.every:<5} {cpu}, requests/s {cost.rate_ratio:.3f}")
 
 
 def run_authorizer(results: dict[str, Any]) -> None:
@@ -370,6 +381,7 @@ SECTIONS: dict[str, Section] = {
     "ceilings": run_ceilings,
     "produce": run_produce,
     "validation": run_validation,
+    "trace": run_trace,
     "authorizer": run_authorizer,
     "confluent": run_confluent,
     "consume": run_consume,

@@ -12,6 +12,7 @@ from ..client.net.refusals import Refusals
 from ..protocol.control.messages import ROLE_BROKER, Endpoint, RegisterBroker, VersionRange
 from ..protocol.control.records import REPLICA_PROOF, SUPPORTED_FEATURES
 from ..protocol.errors import ApiError
+from ..protocol.types import AUDIT_TOPIC, TRACE_TOPIC
 from ..runtime.config import from_mapping
 from ..runtime.metrics_config import metrics_address
 from ..runtime.metrics_listener import MetricsListener
@@ -39,7 +40,7 @@ from .admission.logins import Known, Logins
 from .admission.rates import Rates
 from .api.fetch_sessions import FetchSessions
 from .api.table import make_apis
-from .audit.entries import REPLICAS, audit_topic
+from .audit.entries import audit_topic
 from .audit.feed import AuditFeed, FeedRoom
 from .audit.happenings import denied
 from .audit.writer import AuditWriter
@@ -64,6 +65,7 @@ from .control.metadata_position import MetadataConfig, MetadataLost, MetadataPos
 from .coordinator.group.config import GroupConfig
 from .coordinator.groups import Groups
 from .coordinator.internal_topics import offsets_topic, transactions_topic
+from .coordinator.keys import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from .coordinator.producer_ids import ProducerIds
 from .coordinator.transaction.config import TransactionConfig
 from .coordinator.transactions import TransactionParts, Transactions
@@ -92,6 +94,10 @@ from .settings import Settings, sasl_of
 from .telemetry.clients import ClientTelemetry
 from .telemetry.config import TelemetryConfig
 from .topic_defaults import TopicDefaults
+from .tracing.config import TraceConfig
+from .tracing.tracer import Ground as TraceGround
+from .tracing.tracer import Tracer
+from .tracing.tracing import Tracing, trace_topic
 from .upkeep.compaction import Compaction, CompactionConfig
 from .upkeep.moves import Moves
 from .upkeep.scrub import Scrub
@@ -386,8 +392,12 @@ def make_edge(around: Surroundings) -> Edge:
     producer_ids = ProducerIds(runtime, around.controller)
     authorizer = _make_authorizer(ground)
     transactions = _make_transactions(around, producer_ids)
-    described = audit_topic(REPLICAS)
-    internal = (offsets_topic(group_config), transactions_topic(transactions.config), described)
+    internal = {
+        GROUPS_TOPIC: lambda: offsets_topic(group_config),
+        TRANSACTIONS_TOPIC: lambda: transactions_topic(transactions.config),
+        TRACE_TOPIC: lambda: trace_topic(len(around.whereabouts.live_brokers())),
+        AUDIT_TOPIC: lambda: audit_topic(len(around.whereabouts.live_brokers())),
+    }
     auto_creation = AutoCreation(runtime, around.controller, settings, internal)
     audit_writer = _make_audit_writer(around, auto_creation)
     audit_feed = _make_audit_feed(around, audit_writer)
@@ -421,6 +431,7 @@ def make_edge(around: Surroundings) -> Edge:
         forwarder=_make_forwarder(around, producer_ids, authorizer),
         audit_writer=audit_writer,
         audit_feed=audit_feed,
+        tracing=_make_tracing(around, auto_creation),
         telemetry=_make_telemetry(ground),
     )
 
@@ -490,7 +501,7 @@ def _make_audit_writer(around: Surroundings, auto_creation: AutoCreation) -> Aud
         broker_id=ground.settings.config.node_id,
         image=lambda: metadata.image,
         write_staged=around.partitions.write_staged,
-        create=auto_creation.create_internal,
+        create=lambda: auto_creation.create([AUDIT_TOPIC]),
     )
     return AuditWriter(room, around.partitions)
 
@@ -501,6 +512,26 @@ def _make_audit_feed(around: Surroundings, writer: AuditWriter) -> AuditFeed:
     broker_id = ground.settings.config.node_id
     room = FeedRoom(ground.runtime, broker_id, lambda: metadata.image)
     return AuditFeed(room, writer, around.peers, is_on=is_on)
+
+
+def _make_tracing(around: Surroundings, auto_creation: AutoCreation) -> Tracing:
+    metadata, peers, partitions = around.metadata, around.peers, around.partitions
+    ground, settings = around.ground, around.ground.settings
+    tracing = Tracing(
+        TraceGround(
+            ground.runtime, ground.deadlines, settings.config.node_id, lambda: metadata.image
+        ),
+        lambda broker_id, request: peers.ask(broker_id, request, lane="trace"),
+    )
+
+    def install(tracer: Tracer | None) -> None:
+        partitions.host.tracer = tracer
+
+    tracing.install = install
+    tracing.create = lambda: auto_creation.create([TRACE_TOPIC])
+    partitions.on_role_changed.append(tracing.on_role_changed)
+    tracing.on_config(from_mapping(TraceConfig, settings.properties))
+    return tracing
 
 
 def _make_doors(ground: Ground, bounds: Bounds) -> Doors:

@@ -34,6 +34,7 @@ from .replica.lease import LeaderLease
 from .replica.selector import ReplicaSelectorConfig
 from .telemetry.clients import ClientTelemetry
 from .topic_defaults import TopicDefaults
+from .tracing.tracing import Tracing
 from .upkeep.moves import Moves
 from .whereabouts import Metadata, Whereabouts
 
@@ -93,6 +94,7 @@ class Edge:
     forwarder: Forwarder
     audit_writer: AuditWriter
     audit_feed: AuditFeed
+    tracing: Tracing
     telemetry: ClientTelemetry | None
     """The metrics that clients push. None if no metrics are served."""
 

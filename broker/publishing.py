@@ -16,6 +16,7 @@ from .edge import Edge
 from .forward.forwarder import Forwarder
 from .partitions import Partitions
 from .peers import Peers
+from .tracing.config import TraceConfig
 from .upkeep.compaction import Compaction
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class Publishing:
             self.compaction.on_settings()
             config = self.edge.topic_defaults.table_of(image, AuditConfig)
             self.edge.audit_feed.is_on = config.enable
+            self.edge.tracing.on_config(self.edge.topic_defaults.table_of(image, TraceConfig))
         if delta.touches_quotas:
             self.edge.entrance.bound_hosts(*rates_of_hosts(image.quotas))
         if delta.touches_subscriptions and self.edge.telemetry is not None:

@@ -209,6 +209,7 @@ class Broker:
             parts.lost,
             edge.transactions,
             parts.told_of.lag,
+            edge.tracing,
             parts.peers,
             edge.producer_ids,
             edge.groups,

@@ -48,6 +48,7 @@ from .replica.rate_config import RateConfig
 from .replica.selector import ReplicaSelectorConfig
 from .telemetry.config import TelemetryConfig
 from .topic_defaults import BROKER_KEYS, TopicDefaults
+from .tracing.config import TraceConfig
 from .upkeep.compaction import CompactionConfig
 
 CONTROLLER_KEYS = frozenset(
@@ -79,6 +80,7 @@ TABLES = (
     TransactionConfig,
     MetadataConfig,
     TelemetryConfig,
+    TraceConfig,
     AuthorizerConfig,
     AuditConfig,
     ControlTlsConfig,

@@ -25,6 +25,7 @@ from .admission.limits import OF_ONE_LISTENER, PER_IP_OVERRIDES, ConnectionLimit
 from .config import BrokerConfig
 from .coordinator.transaction.config import TransactionConfig
 from .replica.rate_config import RateConfig
+from .tracing.config import EVERY, TraceConfig
 from .upkeep.compaction import CompactionConfig
 
 C = TypeVar("C")
@@ -79,11 +80,14 @@ DYNAMIC_ROWS: dict[str, Setting] = {
         TransactionConfig,
         RateConfig,
         AuditConfig,
+        TraceConfig,
     )
     for row in settings_of(table)
     if row.dynamic
 }
 """The broker's other keys, not in SYNONYMS, that can be changed at run time."""
+CHECKED_BY: dict[str, type] = {PER_IP_OVERRIDES: ConnectionLimits, EVERY: TraceConfig}
+"""The tables whose own check judges a key, too."""
 LISTENER_ROWS: dict[str, Setting] = {row.key: row for row in OF_ONE_LISTENER}
 """The dynamic settings that may also be set for one listener."""
 
@@ -201,8 +205,9 @@ def check_dynamic(key: str, value: str | None, listeners: Iterable[str] = ()) ->
             raise ConfigError(key, value, f"there is no such listener{did_you_mean(key, keys)}")
         if value is not None:
             own.parse(value, key)
-            if key == PER_IP_OVERRIDES:
-                from_mapping(ConnectionLimits, {key: value})
+            table = CHECKED_BY.get(key)
+            if table is not None:
+                from_mapping(table, {key: value})
         return
     topic_key = BROKER_KEYS.get(key)
     if topic_key is None:

@@ -14,6 +14,7 @@ from ..broker.coordinator.transaction.config import TransactionConfig
 from ..broker.replica.rate_config import RateConfig
 from ..broker.replica.selector import ReplicaSelectorConfig
 from ..broker.telemetry.config import TelemetryConfig
+from ..broker.tracing.config import TraceConfig
 from ..broker.upkeep.compaction import CompactionConfig
 from ..client.config import AdminConfig, ConsumerConfig, ProducerConfig
 from ..controller.config import ControllerConfig
@@ -52,6 +53,7 @@ TABLES: Final = {
     "Brokers: lost metadata": MetadataConfig,
     "Brokers: metrics of clients": TelemetryConfig,
     "Brokers: the audit": AuditConfig,
+    "Brokers: trace points": TraceConfig,
     "Brokers: authorization": AuthorizerConfig,
     "Controllers: minikafka-controller": ControllerConfig,
     "Topics": TopicConfig,

@@ -117,6 +117,7 @@ class ApiKey(IntEnum):
     ALTER_DELAYED = 30_006
     DESCRIBE_FORWARDING = 30_007
     AUDIT_EVENTS = 30_008
+    WRITE_TRACE = 30_009
 
 
 def advertised_versions(api_key: int) -> Versions:

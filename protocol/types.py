@@ -37,13 +37,17 @@ ZERO_UUID: Final = bytes(16)
 
 AUDIT_TOPIC: Final = "__minikafka_audit"
 """The topic of changes and denials, which its leader writes."""
+TRACE_TOPIC: Final = "__minikafka_trace"
+"""The topic of trace points, which brokers write. Unlike the other internal ones it may be deleted:
+nothing rests on it."""
 INTERNAL_TOPICS: Final = (
     "__consumer_offsets",
     "__transaction_state",
     "__share_group_state",
     AUDIT_TOPIC,
+    TRACE_TOPIC,
 )
-"""The topics of brokers; clients may not produce to them or delete their records."""
+"""The cluster's own topics; clients may not produce to them or delete their records."""
 
 
 class TopicPartition(NamedTuple):

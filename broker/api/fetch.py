@@ -270,6 +270,7 @@ def _asker(call: Call, request: FetchRequest) -> Asker | ErrorCode:
         rack_of=None if is_follower or not request.rack_id else _racks(call),
         rack=request.rack_id,
         rights=None if is_follower or edge.authorizer is None else call.rights,
+        client=(call.client_id or "", call.connection.host),
         is_denied=is_denied,
     )
 

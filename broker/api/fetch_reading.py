@@ -39,6 +39,8 @@ class Asker:
     """Returns a broker's rack. None unless a consumer may be sent to a nearer replica."""
     rights: Rights | None = None
     """The rights of a consumer; None if it may read everything, as followers may."""
+    client: tuple[str, str] = ("", "")
+    """The id and the host of a consumer."""
     is_denied: bool = False
     """True if every partition is refused, because the client claims to be a follower but is not."""
 
@@ -205,6 +207,8 @@ class Reading:
             # A first batch is returned whole, but only one per response may exceed the limit.
             answer.records = b""
         self._bytes += len(answer.records) + answer.hidden_bytes
+        if source.traced is not None and not asker.is_follower:
+            source.traced.on_fetched(asker.client, asked.fetch_offset, answer.records)
         if self._watch is not None:
             self._watch.on_read(asked, source, answer)
         if (

@@ -12,6 +12,7 @@ from ...protocol.messages.forward_records import (
     ForwardRecordsRequest,
     ForwardRecordsResponse,
 )
+from ...protocol.messages.produce import ACKS_ALL
 from ...protocol.types import Buffer
 from ..deadlines import Deadline
 from ..net.answer import Answer, Call, CallAnswer
@@ -19,6 +20,7 @@ from ..partition.forwarded import append_forwarded, fence
 from ..partition.partition import Partition
 from ..partition.requests import Appended
 from ..partition.waiters import Waiter
+from .traced import note_append, sender_of
 
 COMMIT_TIMEOUT_MS = 2_500
 """Milliseconds after which an uncommitted batch is answered with REQUEST_TIMED_OUT. The Forwarder
@@ -58,7 +60,7 @@ class Forwarded(CallAnswer):
         if isinstance(partition, ErrorCode):
             result.error_code = partition
             return
-        appended = _appended(partition, asked, edge.runtime.wall_ms())
+        appended = _appended(partition, asked, self.call)
         if appended.error == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             result.error_code, result.base_offset = ErrorCode.NONE, OFFSET_FORGOTTEN
             return
@@ -102,10 +104,16 @@ class Forwarded(CallAnswer):
             waiter.cancel()
 
 
-def _appended(partition: Partition, asked: ForwardedBatch, wall_ms: int) -> Appended:
+def _appended(partition: Partition, asked: ForwardedBatch, call: Call) -> Appended:
+    wall_ms = call.edge.runtime.wall_ms()
     if asked.is_fence:
         return fence(partition, asked.producer_id, asked.base_sequence, wall_ms)
     if asked.records is None:
         return Appended(ErrorCode.INVALID_REQUEST)
     # A copy: the request's own bytes are of the connection's receive buffer.
-    return append_forwarded(partition, memoryview(bytearray(asked.records)), wall_ms)
+    batch = memoryview(bytearray(asked.records))
+    appended = append_forwarded(partition, batch, wall_ms)
+    tracer = partition.host.tracer
+    if tracer is not None and (appended.base_offset - 1 ^ appended.last_offset) >> tracer.shift:
+        note_append(partition, batch, appended, sender_of(call, ACKS_ALL))
+    return appended

@@ -76,6 +76,7 @@ def _commit(call: Call, request: OffsetCommitRequest, offsets: list[NewOffset]) 
         who=Who(request.member_id, request.group_instance_id),
         generation=request.generation_id_or_member_epoch,
         offsets=offsets,
+        client_id=call.client_id,
         retention_ms=request.retention_time_ms,
         if_unknown=if_unknown,
     )

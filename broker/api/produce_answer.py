@@ -31,6 +31,7 @@ from ..partition.waiters import Waiter
 from .common import STALE_LEADER, node_endpoints
 from .produce_opening import Opening, ToOpen
 from .produce_targets import judge_targets
+from .traced import note_append, sender_of
 
 NOTHING: list[Buffer] = []
 TOPIC_IDS_FROM = 13
@@ -182,6 +183,9 @@ class ProduceAnswer(CallAnswer):
             judged = judge_targets(self.call, partition.topic, named.verdict)
             self._append(place, records, wall_ms, guard, judged)
             return
+        tracer = partition.host.tracer
+        if tracer is not None and (appended.base_offset - 1 ^ appended.last_offset) >> tracer.shift:
+            note_append(partition, records, appended, sender_of(self.call, self._acks))
         self.results[place] = (topic, data, partition, appended)
 
     def _open(self) -> None:

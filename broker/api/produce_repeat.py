@@ -32,7 +32,9 @@ from ..partition.intake import NamesTargets, NeedsOpening
 from ..partition.partition import Partition
 from ..partition.requests import Appended
 from ..partition.waiters import Waiter
+from ..tracing.tracer import Sender
 from .produce_answer import TOPIC_IDS_FROM, ProduceAnswer
+from .traced import note_append
 
 CLIENT_ID_AT = 8
 FLEXIBLE_FROM = 9
@@ -200,6 +202,14 @@ class Patterns:
                 appended = partition.append_as_leader(records, pattern.acks, connection.wall_ms)
             except (NeedsOpening, NamesTargets):
                 return None  # Once decoded, the batch is sent to a worker, or its targets judged.
+            tracer = partition.host.tracer
+            if (
+                tracer is not None
+                and (appended.base_offset - 1 ^ appended.last_offset) >> tracer.shift
+            ):
+                host, principal = connection.host, connection.session.principal
+                sender = Sender(pattern.client_id, host, principal, pattern.acks)
+                note_append(partition, records, appended, sender)
             if connection.charging is not None:
                 connection.charging.on_request(PRODUCE, pattern.client_id, len(frame))
             return RepeatedProduce(connection, correlation_id, pattern, partition, appended)

@@ -58,6 +58,7 @@ from . import (
     sync_group,
     tokens,
     txn_offset_commit,
+    write_trace,
     write_txn_markers,
 )
 from .api_versions import ApiVersions
@@ -127,6 +128,7 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
     ApiKey.FORWARD_RECORDS: forward_records.handle,
     ApiKey.AUDIT_EVENTS: audit_events.handle,
+    ApiKey.WRITE_TRACE: write_trace.handle,
     ApiKey.LIST_DELAYED: delayed.list_delayed,
     ApiKey.ALTER_DELAYED: delayed.alter_delayed,
     ApiKey.DESCRIBE_FORWARDING: delayed.describe_forwarding,

@@ -16,7 +16,6 @@ from ...protocol.audit import AUDIT_PARTITION, Link, link_behind
 from ...protocol.control.image import MetadataImage
 from ...protocol.errors import ErrorCode, RemoteProtocolError
 from ...protocol.messages.audit_events import AuditEvent
-from ...protocol.messages.create_topics import CreatableTopic
 from ...protocol.records.batch_header import headers
 from ...protocol.records.records import records
 from ...protocol.types import AUDIT_TOPIC
@@ -26,7 +25,7 @@ from ..partition.own_batches import append_own
 from ..partition.own_reading import read_own
 from ..partition.partition import Partition
 from ..partitions import Partitions
-from .entries import audit_topic, more_links, next_links
+from .entries import more_links, next_links
 from .happenings import events_of
 
 RETRY_MS: Final = 1_000
@@ -44,7 +43,7 @@ class Room:
     broker_id: int
     image: Callable[[], MetadataImage]
     write_staged: Callable[[], None]
-    create: Callable[[CreatableTopic], None]
+    create: Callable[[], None]
     """Has the controller create the topic, unless that was refused a moment ago."""
 
 
@@ -77,8 +76,7 @@ class AuditWriter:
 
     def create_topic(self) -> None:
         """Have the topic created, unless that was refused a moment ago."""
-        brokers = self._room.image().brokers.values()
-        self._room.create(audit_topic(sum(each.is_active for each in brokers)))
+        self._room.create()
 
     def take(self, messages: Sequence[AuditEvent]) -> ErrorCode:
         """Append events of a broker, in their order; return why nothing is appended, or NONE.

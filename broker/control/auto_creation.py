@@ -7,7 +7,7 @@ and with which settings.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from ...protocol.api import ApiKey
 from ...protocol.codec import decode, encode_bytes
@@ -40,15 +40,15 @@ class AutoCreation:
         runtime: Runtime,
         controller: ActiveController,
         file_settings: Mapping[str, str],
-        internal: Iterable[CreatableTopic],
+        internal: Mapping[str, Callable[[], CreatableTopic]],
     ) -> None:
-        """`internal` are the internal topics, each with its partitions, replicas and settings."""
+        """`internal` describes the internal topics by name: partitions, replicas and settings."""
         self._runtime = runtime
         self._controller = controller
         # The controller's own settings hold where this broker's file has none.
         self._partitions = int(file_settings.get("num.partitions", BROKER_DEFAULT))
         self._replicas = int(file_settings.get("default.replication.factor", BROKER_DEFAULT))
-        self._internal = {topic.name: topic for topic in internal}
+        self._internal = internal
         self._wanted: dict[str, Origin | None] = {}
         """The names to request, each with the client that asked first."""
         self._refused_ms: dict[str, int] = {}
@@ -76,11 +76,6 @@ class AutoCreation:
         if self._wanted and not self._is_asking:
             self._is_asking = True
             self._runtime.spawn(self._ask(), "auto-creation")
-
-    def create_internal(self, topic: CreatableTopic) -> None:
-        """Have the controller create an internal topic that is described only now."""
-        self._internal[topic.name] = topic
-        self.create([topic.name])
 
     async def _ask(self) -> None:
         try:
@@ -112,7 +107,10 @@ class AutoCreation:
             self._refused_ms[topic.name] = self._runtime.monotonic_ms()
 
     def _wanted_as(self, name: str) -> CreatableTopic:
-        return self._internal.get(name) or CreatableTopic(
+        describe = self._internal.get(name)
+        if describe is not None:
+            return describe()
+        return CreatableTopic(
             name=name, num_partitions=self._partitions, replication_factor=self._replicas
         )
 

@@ -28,6 +28,7 @@ from ..deadlines import Deadline, Deadlines
 from ..partition.own_batches import append_marker
 from ..partition.verification import Verification
 from ..partitions import Partitions
+from . import traced_commits
 from .group import commits, deletion
 from .group.classic import ClassicGroup
 from .group.commits import Commit
@@ -144,9 +145,8 @@ class Groups:
             # While the shard is loading, the group's state is unknown, so the member may go on.
             is_loading = found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return ErrorCode.NONE if is_loading else found
-        shard, group = found
-        error = group.heartbeat(who, generation, self.now)
-        self._arm(shard, group)
+        error = found[1].heartbeat(who, generation, self.now)
+        self._arm(*found)
         return error
 
     def leave(self, group_id: str, leaving: Sequence[Who]) -> list[ErrorCode] | ErrorCode:
@@ -177,6 +177,8 @@ class Groups:
         if isinstance(shard, ErrorCode):
             done(shard, [])
             return
+        if shard.partition.host.tracer is not None:
+            done = traced_commits.of_commit(shard, request, done)
         decided = commits.commit(
             shard.state, request, self.now, self.config.offset_metadata_max_bytes
         )
@@ -187,10 +189,9 @@ class Groups:
         if not records:
             done(ErrorCode.NONE, errors)
             return
-        group = shard.state.group(request.group_id)
         write = Write(lambda error: done(error, errors), request.producer, guard)
         self._write(shard, records, write)
-        self._arm(shard, group)
+        self._arm(shard, shard.state.group(request.group_id))
 
     def read(self, group_id: str, ready: Callable[[ErrorCode, GroupsState | None], None]) -> None:
         """Call `ready` with the shard's state once the group's newest record is committed.
@@ -256,8 +257,9 @@ class Groups:
         if appended.error:
             done(appended.error)
             return
-        position = appended.base_offset
-        shard.state.complete(marker.producer_id, position, is_commit=marker.is_commit)
+        if shard.partition.host.tracer is not None and marker.is_commit:
+            done = traced_commits.of_marker(shard, marker.producer_id, done)
+        shard.state.complete(marker.producer_id, appended.base_offset, is_commit=marker.is_commit)
         shard.wait_for(
             appended, lambda error: done(ErrorCode.NOT_LEADER_OR_FOLLOWER if error else error)
         )

@@ -14,11 +14,13 @@ from ...protocol.control.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.records.batch_header import BatchHeader
 from ...protocol.records.records import Record
-from ...protocol.types import TopicPartition
+from ...protocol.trace_points import Forwarded
+from ...protocol.types import NO_OFFSET, TopicPartition
 from ...runtime.runtime import Runtime
 from ..coordinator.producer_ids import ProducerIds
 from ..partition.own_batches import refuse_own, stage_own
 from ..partition.partition import Partition
+from ..tracing.tracer import Tracer
 from .changing import Change, Changes, Done, Limits
 from .drafting import Outlook, draft, replace_in
 from .due_index import Entry
@@ -141,6 +143,8 @@ class Leading:
         ground = self._ground
         if isinstance(outcome, Ended):
             self.ends.append(End(outcome.plan.plan_id, outcome.base_offset))
+            if ground.partition.host.tracer is not None:
+                _tell(ground.partition.host.tracer, ground.partition, outcome)
             if outcome.plan.kind is Kind.DEAD_LETTER:
                 ground.counts.dead_letters += len(outcome.plan.offsets)
             else:
@@ -305,6 +309,21 @@ class Leading:
 
         self.lacks_id = True
         self._ground.producer_ids.wait(taken)
+
+
+def _tell(tracer: Tracer, source: Partition, ended: Ended) -> None:
+    """Tell the tracer of the records that a target has got."""
+    plan = ended.plan
+    part = Forwarded(
+        tracer.broker,
+        plan.planned_ms,
+        tracer.wall_ms(),
+        plan.target.topic_id,
+        plan.target.partition,
+        NO_OFFSET,
+        plan.kind is Kind.DEAD_LETTER,
+    )
+    tracer.on_forwarded(source.key, plan.offsets, ended.base_offset, part)
 
 
 def _may_be_replaced(record: Record | None, behind: Container[bytes] | None) -> bool:

@@ -19,6 +19,7 @@ from .partitions import PartitionMetrics
 from .quotas import QuotaMetrics
 from .replication import ReplicationMetrics
 from .requests import RequestMetrics
+from .tracing import TraceMetrics
 from .traffic import TrafficMetrics
 
 
@@ -46,6 +47,7 @@ def collectors_of(edge: Edge, others: ToldOf) -> tuple[Collector, ...]:
         ForwardMetrics(lambda: list(edge.forwarder.sources.values()), edge.runtime.wall_ms),
         AuditMetrics(edge),
         QuotaMetrics(edge.quotas, edge.runtime.monotonic_ms),
+        TraceMetrics(edge.tracing.queue),
     ]
     if edge.partitions.traffic is not None:
         collectors.append(TrafficMetrics(edge.partitions.traffic, labelled))

@@ -11,6 +11,7 @@ from ..replica.leader import ProposeIsr
 from ..replica.lease import LeaderLease
 from ..replica.state import KnownBrokers
 from ..replica.throttle import Throttles
+from ..tracing.tracer import Tracer
 from . import intake
 from .group_flush import GroupFlush
 from .traffic import Traffic
@@ -37,6 +38,8 @@ class Host:
     brokers: KnownBrokers = field(default_factory=KnownBrokers)
     traffic: Traffic | None = None
     """The counts by topic; None if this broker keeps none."""
+    tracer: Tracer | None = None
+    """The batches that are traced are told to it; None while no batch is."""
     throttles: Throttles = field(default_factory=Throttles)
     refusals: Refusals = field(default_factory=Refusals)
     openings: intake.Openings = field(default_factory=intake.Openings)

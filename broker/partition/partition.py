@@ -31,6 +31,7 @@ from ...storage.topic_config import TopicConfig
 from ..replica.follower import FollowerReplica
 from ..replica.leader import LeaderReplica
 from ..replica.state import NoRole, PartitionMetadata
+from ..tracing.tracer import Trace
 from . import intake, reading
 from .host import Host
 from .leading import carry_out
@@ -63,6 +64,7 @@ class Partition:
         "staging",
         "topic",
         "topic_id",
+        "traced",
         "traffic",
         "verifications",
     )
@@ -81,9 +83,9 @@ class Partition:
         self.rules = intake.rules_of(log.config)
         self.traffic = None if host.traffic is None else host.traffic.of(self.topic)
         self.staging = Staging(log, self.traffic)
-        self.verifications = Verifications()
+        self.verifications, self.data_waiters = Verifications(), DataWaiters()
         self._commit_waiters: CommitWaiters | None = None
-        self.data_waiters = DataWaiters()
+        self.traced: Trace | None = None
         log.producers.settle(committed)
 
     def __repr__(self) -> str:
@@ -245,8 +247,7 @@ class Partition:
     ) -> OffsetAnswer:
         """Return the offset of a timestamp (ms), or of a negative constant such as LATEST (-1)."""
         self.write_staged()
-        error = reading.refuse(self, current_leader_epoch)
-        if error:
+        if error := reading.refuse(self, current_leader_epoch):
             return OffsetAnswer(error)
         return reading.list_offset(self, timestamp, isolation, is_replica=replica_id >= 0)
 

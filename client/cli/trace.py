@@ -1,46 +1,96 @@
-"""`minikafka trace`: the life of one record, from its producer to the groups behind it."""
+"""`minikafka trace`: the life of one record, and the search for records by a header."""
 
 import json
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .common import administer, bootstrap_server, command_config
-from .delay import as_json, record, shown
+from .delay import as_json, shown
 
 if TYPE_CHECKING:
+    from ..consumer.header_search import Searched
     from ..consumer.record_trace import GroupAt, RecordTrace, ReplicaOf
 
 COMPLAINT = "Error while executing trace command"
 GROUPS_SHOWN = 20
 """The most groups that are listed by name."""
+UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+WORDS = {
+    "appended": "appended, from",
+    "replicated": "had been fetched by",
+    "committed": "committed",
+    "fetched": "fetched by client",
+    "passed": "committed past by group",
+    "planned": "forwarding planned",
+    "forwarded": "forwarded",
+}
+"""The words that are printed for each kind of moment."""
 
 
 @click.command("trace")
-@click.argument("topic")
-@record
+@click.argument("topic", required=False)
+@click.argument("partition", type=click.IntRange(min=0), required=False)
+@click.argument("offset", type=click.IntRange(min=0), required=False)
 @bootstrap_server
 @command_config()
 @as_json
+@click.option("--header", metavar="NAME=VALUE", help="Find the records that have this header.")
+@click.option("--topic", "searched", metavar="TOPIC", help="The topic to search, with --header.")
+@click.option(
+    "--last",
+    metavar="TIME",
+    default="1h",
+    show_default=True,
+    help="Search what is so young: a number and s, m, h or d.",
+)
+@click.option(
+    "--max-records",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    help="Look at so many records at most.",
+)
 def trace(
-    topic: str,
-    partition: int,
-    offset: int,
+    topic: str | None,
+    partition: int | None,
+    offset: int | None,
     bootstrap: str,
     command_config: Path | None,
     is_json: bool,
+    header: str | None,
+    searched: str | None,
+    last: str,
+    max_records: int,
 ) -> None:
-    """Tell the life of one record.
+    """Tell the life of one record, or find records by a header.
 
     Which producer wrote it, in which batch and leader epoch; which brokers have it; what became of
-    its transaction; which groups have committed past it; where it was forwarded from, and to.
+    its transaction; which groups have committed past it; where it was forwarded from, and to; the
+    times that brokers have recorded near it.
 
     \b
     minikafka trace orders 0 17 --bootstrap-server localhost:9092
+    minikafka trace --header order-id=4711 --topic orders --last 1h \\
+        --bootstrap-server localhost:9092
     """
+    if header is not None:
+        act = _search(header, searched or topic, last, max_records, is_json=is_json)
+    elif topic is None or partition is None or offset is None:
+        raise click.UsageError("needs TOPIC PARTITION OFFSET, or --header NAME=VALUE --topic TOPIC")
+    else:
+        act = _trace(topic, partition, offset, is_json=is_json)
+    administer(act, COMPLAINT, bootstrap, command_config)
 
+
+Act = Callable[[Any], Awaitable[int]]
+
+
+def _trace(topic: str, partition: int, offset: int, *, is_json: bool) -> Act:
     async def act(admin: Any) -> int:
         from ..consumer.record_trace import RecordTracer
 
@@ -48,7 +98,59 @@ def trace(
         print("\n".join(json_lines(told) if is_json else lines_of(told)))
         return 0
 
-    administer(act, COMPLAINT, bootstrap, command_config)
+    return act
+
+
+def _search(header: str, topic: str | None, last: str, most: int, *, is_json: bool) -> Act:
+    name, equals, value = header.partition("=")
+    if not (name and equals):
+        raise click.UsageError(f"--header {header}: needs NAME=VALUE")
+    if topic is None:
+        raise click.UsageError("--header needs --topic TOPIC")
+    match = re.fullmatch(r"(\d{1,9})([smhd])", last)
+    if match is None:
+        raise click.UsageError(f"--last {last}: needs a number and s, m, h or d, such as 30m")
+    since_ms = time.time_ns() // 1_000_000 - int(match[1]) * UNITS_MS[match[2]]
+
+    async def act(admin: Any) -> int:
+        from ..config import settings_like
+        from ..consumer.consumer import Consumer
+        from ..consumer.header_search import find_by_header
+
+        await admin.describe_topics([topic])  # The error if there is none is clearer here.
+        settings = settings_like(admin.config) | {"auto_offset_reset": "none"}
+        async with Consumer.from_config(settings) as consumer:
+            wanted = (name, value.encode())
+            found = await find_by_header(consumer, topic, wanted, max(0, since_ms), most)
+        print("\n".join(search_lines(found, is_json=is_json)))
+        return 0
+
+    return act
+
+
+def search_lines(found: "Searched", *, is_json: bool) -> list[str]:
+    """Return what is printed of a search: a line for each record, and how far it went."""
+    if is_json:
+        lines = [
+            json.dumps(
+                {
+                    "topic": each.topic,
+                    "partition": each.partition,
+                    "offset": each.offset,
+                    "timestamp_ms": each.timestamp_ms,
+                }
+            )
+            for each in found.found
+        ]
+        told = {"looked_at": found.looked_at, "found": len(found.found), "is_cut": found.is_cut}
+        return [*lines, json.dumps(told)]
+    lines = [
+        f"{each.topic}-{each.partition}@{each.offset}  {shown(each.timestamp_ms)}"
+        for each in found.found
+    ]
+    count = len(found.found)
+    end = "; there are more that were not looked at: see --max-records" if found.is_cut else ""
+    return [*lines, f"{count} found, {found.looked_at:,} looked at{end}"]
 
 
 def lines_of(told: "RecordTrace") -> list[str]:
@@ -57,7 +159,7 @@ def lines_of(told: "RecordTrace") -> list[str]:
     width = max(len(name) for name, _ in rows)
     one = told.record
     title = f"{one.topic}-{one.partition}@{one.offset}"
-    return [title, *(f"  {name:<{width}}  {text}" for name, text in rows)]
+    return [title, *(f"  {name:<{width}}  {text}" for name, text in rows), *_times(told)]
 
 
 def _written(told: "RecordTrace") -> Iterator[tuple[str, str]]:
@@ -125,6 +227,35 @@ def _moved(told: "RecordTrace") -> Iterator[tuple[str, str]]:
         yield "Groups", "none has committed an offset in this partition"
 
 
+def _times(told: "RecordTrace") -> Iterator[str]:
+    """Yield the lines of the recorded times, which stand below the others."""
+    times = told.times
+    if times.why:
+        yield f"  Times: {times.why}"
+    for line in times.lines:
+        span = f"{line.base_offset} to {line.last_offset}"
+        is_own = line.base_offset <= told.record.offset <= line.last_offset
+        own = (
+            "its batch"
+            if is_own
+            else "a batch "
+            + ("before it" if line.base_offset < told.record.offset else "behind it")
+        )
+        trace_id = f", trace {line.trace_id}" if line.trace_id else ""
+        yield f"  Times of offsets {span}, {own}{trace_id}"
+        start_ms = next((one.ms for one in line.moments if one.what == "appended"), None)
+        for one in line.moments:
+            since = "" if start_ms is None else f"{one.ms - start_ms:+,} ms"
+            by = "the source's leader" if one.broker is None else f"broker {one.broker}"
+            what = " ".join(filter(None, (WORDS[one.what.value], one.who)))
+            detail = f" ({one.detail})" if one.detail else ""
+            yield f"    {shown(one.ms)}  {since:>10}  {by}: {what}{detail}"
+        for text in line.missing:
+            yield f"    not known: {text}"
+    if times.is_cut:
+        yield f"  Times: only the first {times.looked_at:,} trace points were looked at"
+
+
 def _due(due_ms: int) -> str:
     return f"due {shown(due_ms)}" if due_ms else "due at once"
 
@@ -173,6 +304,15 @@ def json_lines(told: "RecordTrace") -> list[str]:
         "groups": [_fields(each) for each in told.groups],
         "source": told.source or None,
         "source_due_ms": told.source_due_ms,
+        "times": {
+            "lines": [
+                _fields(each) | {"moments": [_fields(one) for one in each.moments]}
+                for each in told.times.lines
+            ],
+            "why": told.times.why or None,
+            "looked_at": told.times.looked_at,
+            "is_cut": told.times.is_cut,
+        },
         "forwarding": None if forwarding is None else _fields(forwarding),
     }
     return [json.dumps(document)]

@@ -1,7 +1,7 @@
 """Tells the life of one record from what the cluster knows now: written, replicated, read, moved.
 
-All of it is read by the APIs that any client may call. So nothing has to be recorded beforehand,
-and nothing is told of which the cluster keeps no trace, such as who fetched the record.
+The facts are read by the APIs that any client may call, so that nothing has to be recorded
+beforehand. Times are told as far as brokers have recorded them (`trace_points`).
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -17,7 +17,8 @@ from ...protocol.header_targets import BY_HEADER, read_partition, target_of
 from ...protocol.partitioning import partition_for_key
 from ...protocol.records.batch_header import BatchHeader, headers
 from ...protocol.records.records import records
-from ...protocol.types import TopicPartition
+from ...protocol.trace_context import TraceContext, trace_context_of
+from ...protocol.types import TopicIdPartition, TopicPartition, uuid_from_text
 from ...runtime.errors import MinikafkaError
 from ...runtime.runtime import Runtime
 from ..admin.admin import Admin
@@ -26,7 +27,7 @@ from ..admin.replica_types import ReplicaState
 from ..config import settings_like
 from .consumer import Consumer
 from .retry_batch import Raw
-from .trace_context import TraceContext, trace_context_of
+from .trace_points import Times, times_near
 
 POLL_MS: Final = 500
 SEARCH_RECORDS: Final = 100_000
@@ -117,6 +118,8 @@ class RecordTrace:
     """`<topic>/<partition>/<offset>` from which the record was forwarded; empty if it was not."""
     source_due_ms: int | None
     trace_context: TraceContext | None
+    times: Times
+    """The times that brokers have recorded near it."""
 
 
 class RecordTracer:
@@ -162,6 +165,13 @@ class RecordTracer:
             source=_text(told.get(SOURCE)),
             source_due_ms=int(due) if (due := _text(told.get(DUE))).isdecimal() else None,
             trace_context=trace_context_of(record.headers),
+            times=await times_near(
+                self._admin,
+                self._consumer,
+                TopicIdPartition(uuid_from_text(described.topic_id), partition),
+                offset,
+                record.timestamp_ms,
+            ),
         )
 
     def _consumer(self, **settings: str) -> Consumer[bytes, bytes]:

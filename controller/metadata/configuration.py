@@ -47,6 +47,8 @@ CLUSTER_WIDE: dict[str, Setting] = {
     **{row.key: row for row in settings_of(AuditConfig)},
 }
 """Broker keys that the controller uses; they can only be set for all brokers together."""
+TRACE_KEYS = "minikafka.trace."
+"""How the keys of trace points begin. Brokers must sample alike, so they are for all of them."""
 
 VALUE_BYTES_MAX = 32_767
 SUBSCRIPTIONS_MAX = 100
@@ -218,6 +220,10 @@ def _changed_list(current: str | None, change: AlterableConfig) -> Sequence[str]
 
 
 def _check_broker_config(name: str, config: Mapping[str, str]) -> None:
+    traced = [key for key in config if key.startswith(TRACE_KEYS)]
+    if name and traced:
+        detail = f"{traced[0]}: cannot differ between brokers; set it for broker '' (all)"
+        raise ApiError(ErrorCode.INVALID_CONFIG, detail)
     for key, row in CLUSTER_WIDE.items():
         if key not in config:
             continue

@@ -31,7 +31,7 @@ from ...protocol.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from ...protocol.messages.describe_configs import ConfigSource
-from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, ZERO_UUID, uuid_to_text
+from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, TRACE_TOPIC, ZERO_UUID, uuid_to_text
 from ...runtime.config import settings_of
 from ...storage.topic_config import TopicConfig
 from .configuration import check_length, check_topic_config
@@ -299,7 +299,7 @@ def delete_topics(
         result = DeletableTopicResult(name=name, topic_id=topic_id)
         try:
             topic = _to_delete(cluster, name, topic_id)
-            if topic.name in INTERNAL_TOPICS:
+            if topic.name in INTERNAL_TOPICS and topic.name != TRACE_TOPIC:
                 detail = f"topic {topic.name!r} is internal and cannot be deleted: brokers"
                 detail = f"{detail} keep groups, transactions or the audit there"
                 raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, detail)

@@ -123,6 +123,7 @@ TABLE: Final[Mapping[ApiKey, Sequence[Guard]]] = {
     ApiKey.END_TXN: (WRITE_TRANSACTION,),
     ApiKey.FORWARD_RECORDS: (Whole(Need(Op.CLUSTER_ACTION, CLUSTER)),),
     ApiKey.AUDIT_EVENTS: (Whole(Need(Op.CLUSTER_ACTION, CLUSTER)),),
+    ApiKey.WRITE_TRACE: (Whole(Need(Op.CLUSTER_ACTION, CLUSTER)),),
     ApiKey.WRITE_TXN_MARKERS: (
         Whole(Need(Op.CLUSTER_ACTION, CLUSTER), instead=Op.ALTER, parts=("markers", "markers")),
     ),

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import struct
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from minikafka.broker.api.table import make_apis
@@ -56,7 +57,8 @@ class FakePartition(Partition):
         self.commits = commits
         self.batches: list[tuple[int, int, bytes]] = []
         self.staged: list[tuple[Appended, bytes]] = []
-        self.traffic = None
+        self.traffic = self.traced = None
+        self.host = SimpleNamespace(tracer=None)  # type: ignore[assignment]
         self.error = ErrorCode.NONE
         self.disk_fails = False
         self.is_cold = False
@@ -183,6 +185,7 @@ class FakePartitions(Partitions):
     def __init__(self, *partitions: FakePartition) -> None:
         self.all = {partition.index: partition for partition in partitions}
         self.heard = FollowersHeard()
+        self.host = SimpleNamespace(tracer=None)  # type: ignore[assignment]
         self.on_role_changed = []
         self.image = MetadataImage()
         self.writes = 0

@@ -200,6 +200,13 @@ ROWS: Sequence[tuple[ApiKey, Row]] = (
     ),
     (ApiKey.AUDIT_EVENTS, Row({"events": []}, [(Op.CLUSTER_ACTION, C)])),
     (
+        ApiKey.WRITE_TRACE,
+        Row(
+            {"batches": [{"partition_index": 0, "records": b""}]},
+            [(Op.CLUSTER_ACTION, C)],
+        ),
+    ),
+    (
         ApiKey.FORWARD_RECORDS,
         Row(
             {

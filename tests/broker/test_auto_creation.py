@@ -47,7 +47,7 @@ class Lab:
             runtime,
             self.controller,  # type: ignore[arg-type]
             {},
-            [inside],
+            {"inside": lambda: inside},
         )
 
 

@@ -6,12 +6,16 @@ committed.
 
 from collections.abc import Callable, Iterator
 
+from minikafka.protocol.types import TRACE_TOPIC
+
 from .cluster import Daemon
 from .coverage import Coverage
 from .delay_workload import LATER
 from .shape import TopicShape
 from .truth import Seen, Truth, bytes_from
 from .world import WALL_START_MS
+
+DAY_MS = 24 * 60 * 60 * 1000
 
 
 class LogStartChecks:
@@ -48,7 +52,7 @@ class LogStartChecks:
         if begins_at <= max(truth.start, truth.asked_start) or self.topics is None:
             return True
         topic = self.topics.get(truth.topic)
-        return truth.topic == LATER or (topic is not None and topic.sheds)
+        return truth.topic in (LATER, TRACE_TOPIC) or (topic is not None and topic.sheds)
 
     def _may_begin(self, daemon: Daemon, truth: Truth, now: Seen) -> bool:
         start = now.log_start_offset
@@ -58,12 +62,14 @@ class LogStartChecks:
             return True
         if truth.topic == LATER:
             return True  # Invariant 36 judges it.
+        wall_ms = WALL_START_MS + daemon.host.wall_skew_ms + int(self._now() * 1000)
+        newest = truth.ledger.newest_below(start)
+        if truth.topic == TRACE_TOPIC:
+            return wall_ms - newest > DAY_MS  # By a clock that was set.
         if topic is None or not topic.sheds:
             return False
         if topic.retention_bytes >= 0:
             left = bytes_from(daemon, now.replica.key, truth.name, start)
             if left >= topic.retention_bytes:
                 return True
-        wall_ms = WALL_START_MS + daemon.host.wall_skew_ms + int(self._now() * 1000)
-        newest = truth.ledger.newest_below(start)
         return 0 <= topic.retention_ms < wall_ms - newest

@@ -81,6 +81,12 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
     if audits:
         broker |= {AUDIT_ENABLE: "true"}
         controller |= {AUDIT_ENABLE: "true"}
+    if rng.random() < 0.4:
+        # Trace points tell of what happens, and change nothing of it.
+        broker |= {
+            "minikafka.trace.every": rng.choice(("1", "4", "64")),
+            "minikafka.trace.headers": rng.choice(("true", "false")),
+        }
     return replace(
         shape,
         broker=broker,

@@ -41,6 +41,8 @@ class Commit:
     """The milliseconds to keep the offsets, as the client asks; -1 means the broker's setting."""
     if_unknown: ErrorCode = ErrorCode.ILLEGAL_GENERATION
     """The error for a member of a group that does not exist."""
+    client_id: str | None = None
+    """The id that the client gives itself, for trace points."""
     producer: tuple[int, int] | None = None
     """Producer id and epoch if the offsets belong to a transaction; None if they do not."""
 

@@ -79,6 +79,10 @@ class Offsets:
         """True if an open transaction contains any offset of the group."""
         return group in self._pending_producers
 
+    def of_producer(self, producer_id: int) -> dict[str, OfGroup]:
+        """Return the pending offsets of a producer's transaction by group; for reading only."""
+        return self._pending.get(producer_id, {})
+
     def pending(self, group: str) -> list[Place]:
         """Return the partitions for which open transactions contain offsets of the group."""
         places: dict[Place, None] = {}

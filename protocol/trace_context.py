@@ -7,9 +7,15 @@ the specification asks: a record is never refused for it.
 import re
 from typing import Final, NamedTuple
 
-from ...protocol.records.record_batch import Headers
+from .errors import RemoteProtocolError
+from .records.batch_header import BatchHeader
+from .records.record_backend import decode, find
+from .records.records import Headers, Record, record_view
+from .types import Buffer
 
 TRACEPARENT: Final = "traceparent"
+OPENED_BYTES: Final = 64 << 10
+"""The most bytes that a compressed batch may expand to, to be looked into."""
 _FORMAT: Final = re.compile(rb"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
 
@@ -32,3 +38,18 @@ def trace_context_of(headers: Headers) -> TraceContext | None:
                 return None
             return TraceContext(match[1].decode(), match[2].decode(), bool(int(match[3], 16) & 1))
     return None
+
+
+def first_context_of(batch: Buffer, header: BatchHeader) -> TraceContext | None:
+    """Return the trace context of a batch's first record; None if it has none.
+
+    A compressed batch is opened if it expands to OPENED_BYTES at most; of others only the first
+    record is read.
+    """
+    try:
+        body = memoryview(record_view(batch, 0, header, OPENED_BYTES))
+        ((start, end),) = find(body, header.record_count, [0])
+        (first,) = decode(body[start:end], 1, (0, 0, header.timestamp_type), Record)
+    except (RemoteProtocolError, ValueError, IndexError):
+        return None
+    return trace_context_of(first.headers)

@@ -1,0 +1,1 @@
+"""Sampled trace points: what this broker saw of a batch, and when, written to a topic."""
