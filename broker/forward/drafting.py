@@ -19,7 +19,7 @@ from ...storage.topic_config import TopicConfig
 from .due_index import Entry
 from .emitting import partition_of, size_of
 from .lead import Lead, Wanted, grouped, replace, without_deleted
-from .steps import MOST_PLANNED, End, Kind
+from .steps import MOST_PLANNED, End, Kind, Plan
 from .targets import GaveUp
 
 UNROUTED: Final = ErrorCode.RESOURCE_NOT_FOUND
@@ -137,7 +137,7 @@ def replace_in(made: Draft, gave_up: Sequence[GaveUp], outlook: Outlook, lead: L
         kept, deleted = without_deleted(instead.wanted, outlook.log_start)
         made.wanted[:0] = kept
         made.dropped.extend(deleted)
-        _bury(made, instead.dead, each.code, outlook)
+        _bury(made, instead.dead, each.code, outlook, each.plans)
         lead.give_up(each.plans[0].target, each.plans[0].producer_id)
     return ends
 
@@ -151,11 +151,22 @@ def _is_expired(entry: Entry, record: Record, outlook: Outlook, wall_ms: int) ->
     return _BY_HEADER.expires_of(start_ms, record.headers) <= wall_ms
 
 
-def _bury(made: Draft, offsets: Sequence[int], code: ErrorCode, outlook: Outlook) -> None:
+def _bury(
+    made: Draft,
+    offsets: Sequence[int],
+    code: ErrorCode,
+    outlook: Outlook,
+    instead_of: Sequence[Plan] = (),
+) -> None:
     topic = outlook.dead_letters
     if topic is None:
         made.dropped.extend(offsets)
         return
     index = outlook.source.partition % len(topic.partitions)
     target = TopicIdPartition(topic.topic_id, index)
-    made.wanted.extend(Wanted(target, Kind.DEAD_LETTER, (each,), code) for each in offsets)
+    moved = [Entry(outlook.moved[each], each) for each in offsets if each in outlook.moved]
+    moved.extend(entry for plan in instead_of for entry in plan.moved)
+    since_ms = max((plan.planned_ms for plan in instead_of), default=0)
+    made.wanted.extend(
+        Wanted(target, Kind.DEAD_LETTER, (each,), code, tuple(moved), since_ms) for each in offsets
+    )

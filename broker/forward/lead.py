@@ -32,6 +32,8 @@ class Wanted(NamedTuple):
     code: ErrorCode = ErrorCode.NONE
     moved: tuple[Entry, ...] = ()
     """The records whose times were changed, with these times; others may be among them."""
+    since_ms: int = 0
+    """The time of the plan that it takes the place of: by this leader's clock it may be to come."""
 
 
 class Replacement(NamedTuple):
@@ -114,7 +116,7 @@ class Lead:
             sequence,
             wanted.kind,
             int(wanted.code),
-            planned_ms,
+            max(planned_ms, wanted.since_ms),
             wanted.offsets,
             _of(wanted.offsets, wanted.moved),
         )
@@ -147,7 +149,7 @@ def replace(gave_up: GaveUp, *, has_dead_letters: bool) -> Replacement:
     elif has_dead_letters and failed.kind is not Kind.DEAD_LETTER:
         dead = failed.offsets
     else:
-        again.append(Wanted(failed.target, Kind.ALONE, failed.offsets, code, failed.moved))
+        again.append(_again(failed)._replace(kind=Kind.ALONE, code=code))
     again.extend(map(_again, gave_up.plans[1:]))
     return Replacement(ends, tuple(again), dead)
 
@@ -173,8 +175,8 @@ def _of(offsets: Sequence[int], moved: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def _again(plan: Plan, *offsets: int) -> Wanted:
-    code = ErrorCode(plan.code)
-    return Wanted(plan.target, plan.kind, offsets or plan.offsets, code, plan.moved)
+    code, taken = ErrorCode(plan.code), offsets or plan.offsets
+    return Wanted(plan.target, plan.kind, taken, code, plan.moved, plan.planned_ms)
 
 
 def grouped(

@@ -470,6 +470,18 @@ def test_plans_that_were_given_up_are_replaced(
     assert found.dead == dead
 
 
+@pytest.mark.parametrize("code", [TOO_LARGE, ErrorCode.UNKNOWN_PRODUCER_ID])
+def test_by_a_clock_that_is_behind_a_plan_is_not_replaced_by_an_earlier_one(
+    code: ErrorCode,
+) -> None:
+    """Its records were due by the clock of the leader that planned them first."""
+    given_up = dataclasses.replace(plan(1, 4), planned_ms=900)
+    lead = Lead(3, 50)
+    lead.ids = [7]
+    wanted = replace(GaveUp((given_up,), code), has_dead_letters=False).wanted
+    assert [each.planned_ms for each in lead.plan(wanted, 800)] == [900]
+
+
 def test_records_of_a_deleted_target_are_dead_letters_together() -> None:
     gave_up = GaveUp((plan(1, 4, 5), plan(2, 9)), ErrorCode.UNKNOWN_TOPIC_ID)
     found = replace(gave_up, has_dead_letters=True)
