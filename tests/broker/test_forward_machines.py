@@ -248,6 +248,16 @@ def test_what_is_deleted_and_what_is_no_record_is_over() -> None:
     ]
 
 
+def test_a_time_that_was_given_to_what_is_over_by_now_is_not_kept() -> None:
+    """In a rewritten log the record is not there any more, and the step is."""
+    state = SourceState()
+    fold(state, batch_at(0, delay(5)), 0)
+    fold(state, encode(Step(moved=(Entry(7, 0), Entry(8, 3))), 0), 4)
+    assert (state.moved, state.settled.lowest) == ({0: 7}, 0)
+    fold(state, encode(Step(dropped=(0,)), 0), 5)
+    assert (state.moved, state.settled.lowest) == ({}, 6)
+
+
 def test_an_unreadable_step_is_passed_over() -> None:
     state, told = SourceState(), list[int]()
     builder = BatchBuilder(is_control=True)
