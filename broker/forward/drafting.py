@@ -22,7 +22,7 @@ from .due_index import Entry
 from .emitting import partition_of, size_of
 from .lead import Lead, Wanted, grouped, replace, without_deleted
 from .shelves import Reason
-from .steps import MOST_PLANNED, End, Kind
+from .steps import MOST_PLANNED, End, Kind, Plan
 from .targets import GaveUp
 
 UNROUTED: Final = ErrorCode.RESOURCE_NOT_FOUND
@@ -201,7 +201,7 @@ def replace_in(made: Draft, gave_up: Sequence[GaveUp], outlook: Outlook, lead: L
         kept, deleted = without_deleted(instead.wanted, outlook.is_deleted)
         made.wanted[:0] = kept
         made.dropped.extend(deleted)
-        _bury(made, instead.dead, each.code, outlook)
+        _bury(made, instead.dead, each.code, outlook, each.plans)
         lead.give_up(each.plans[0].target, each.plans[0].producer_id)
     return ends
 
@@ -215,16 +215,25 @@ def _is_expired(entry: Entry, record: Record, outlook: Outlook, wall_ms: int) ->
     return _BY_HEADER.expires_of(start_ms, record.headers) <= wall_ms
 
 
-def _bury(made: Draft, offsets: Sequence[int], code: ErrorCode, outlook: Outlook) -> None:
+def _bury(
+    made: Draft,
+    offsets: Sequence[int],
+    code: ErrorCode,
+    outlook: Outlook,
+    instead_of: Sequence[Plan] = (),
+) -> None:
     topic = outlook.dead_letters
     if topic is None:
         made.dropped.extend(offsets)
         return
     target = _grave_in(topic, outlook)
-    made.wanted.extend(
-        Wanted(target, Kind.DEAD_LETTER, tuple(offsets[at : at + BURIED_TOGETHER]), code)
-        for at in range(0, len(offsets), BURIED_TOGETHER)
-    )
+    moved = [Entry(outlook.moved[each], each) for each in offsets if each in outlook.moved]
+    moved.extend(entry for plan in instead_of for entry in plan.moved)
+    since_ms = max((plan.planned_ms for plan in instead_of), default=0)
+    for at in range(0, len(offsets), BURIED_TOGETHER):
+        some = tuple(offsets[at : at + BURIED_TOGETHER])
+        wanted = Wanted(target, Kind.DEAD_LETTER, some, code, tuple(moved), since_ms)
+        made.wanted.append(wanted)
 
 
 def _grave_in(topic: Topic, outlook: Outlook) -> TopicIdPartition:

@@ -142,6 +142,7 @@ class SourceState:
         self, header: BatchHeader, found: list[Record], rule: DelayRule, on_unread: OnUnread
     ) -> Folded:
         """Fold one batch with its records; the batch must not be below `folded`."""
+        self.pass_gap(header.base_offset)
         changed = Folded()
         present: Iterable[int] = ()
         if header.attributes & CONTROL_BIT:
@@ -170,10 +171,7 @@ class SourceState:
         if self.settled.lowest == self.folded and not present:
             self.settled.rise_to(header.next_offset)
             return
-        if header.base_offset > self.folded:
-            # What is over was taken out of the log, perhaps for millions of offsets.
-            self.settled.add_range(self.folded, header.base_offset)
-        others = dict.fromkeys(range(max(self.folded, header.base_offset), header.next_offset))
+        others = dict.fromkeys(range(self.folded, header.next_offset))
         for offset in present:
             others.pop(offset, None)
         self.settled.add_all(others)
@@ -266,7 +264,9 @@ class SourceState:
             for oldest in [*self.cancelled][:-MOST_CANCELLED]:
                 del self.cancelled[oldest]
         for due_ms, offset in step.moved:
-            self.moved[offset] = due_ms
+            # A record that is not in a rewritten log was over, perhaps without any step.
+            if offset not in self.settled:
+                self.moved[offset] = due_ms
 
     def _settle(self, offsets: Iterable[int]) -> None:
         self.settled.add_all(offsets)

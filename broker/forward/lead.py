@@ -32,8 +32,8 @@ class Wanted(NamedTuple):
     code: ErrorCode = ErrorCode.NONE
     moved: tuple[Entry, ...] = ()
     """The records whose times were changed, with these times; others may be among them."""
-    planned_ms: int = 0
-    """The wall time at which the records were planned before: the clock may have been set back."""
+    since_ms: int = 0
+    """The time of the plan that it takes the place of: by this leader's clock it may be to come."""
 
 
 class Replacement(NamedTuple):
@@ -116,7 +116,7 @@ class Lead:
             sequence,
             wanted.kind,
             int(wanted.code),
-            max(planned_ms, wanted.planned_ms),
+            max(planned_ms, wanted.since_ms),
             wanted.offsets,
             _of(wanted.offsets, wanted.moved),
         )
@@ -179,9 +179,8 @@ def _of(offsets: Sequence[int], moved: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def _again(plan: Plan, *offsets: int) -> Wanted:
-    code = ErrorCode(plan.code)
-    what = offsets or plan.offsets
-    return Wanted(plan.target, plan.kind, what, code, plan.moved, plan.planned_ms)
+    code, taken = ErrorCode(plan.code), offsets or plan.offsets
+    return Wanted(plan.target, plan.kind, taken, code, plan.moved, plan.planned_ms)
 
 
 def grouped(

@@ -305,6 +305,16 @@ def test_a_plan_whose_records_are_gone_is_not_made_again() -> None:
     assert ([each.offsets for each in made.wanted], made.dropped) == ([(5,)], [3, 7])
 
 
+def test_a_time_that_was_given_to_what_is_over_by_now_is_not_kept() -> None:
+    """In a rewritten log the record is not there any more, and the step is."""
+    state = SourceState()
+    fold(state, batch_at(0, delay(5)), 0)
+    fold(state, encode(Step(moved=(Entry(7, 0), Entry(8, 3))), 0), 4)
+    assert (state.moved, state.settled.lowest) == ({0: 7}, 0)
+    fold(state, encode(Step(dropped=(0,)), 0), 5)
+    assert (state.moved, state.settled.lowest) == ({}, 6)
+
+
 def test_an_unreadable_step_is_passed_over() -> None:
     state, told = SourceState(), list[int]()
     builder = BatchBuilder(is_control=True)
@@ -526,6 +536,18 @@ def test_plans_that_were_given_up_are_replaced(
     assert found.ends == (End(1, REPLACED), End(2, REPLACED))
     assert [(each.kind, each.offsets) for each in found.wanted] == [*wanted, (Kind.DUE, (9,))]
     assert found.dead == dead
+
+
+@pytest.mark.parametrize("code", [TOO_LARGE, ErrorCode.UNKNOWN_PRODUCER_ID])
+def test_by_a_clock_that_is_behind_a_plan_is_not_replaced_by_an_earlier_one(
+    code: ErrorCode,
+) -> None:
+    """Its records were due by the clock of the leader that planned them first."""
+    given_up = dataclasses.replace(plan(1, 4), planned_ms=900)
+    lead = Lead(3, 50)
+    lead.ids = [7]
+    wanted = replace(GaveUp((given_up,), code), has_dead_letters=False).wanted
+    assert [each.planned_ms for each in lead.plan(wanted, 800)] == [900]
 
 
 def test_records_of_a_deleted_target_are_dead_letters_together() -> None:

@@ -147,6 +147,19 @@ async def test_r_17_a_time_that_was_changed_holds_over_failovers_and_refusals(
 
 
 @staged()
+async def test_r_17_a_dead_letter_says_the_time_that_was_changed(stage: Stage) -> None:
+    await stage.create_topic("dead", 1)
+    await delay_topic(stage, {"minikafka.deadletter.topic": "dead"})
+    await stage.alter_configs("now", {"max.message.bytes": "500"})
+    client = await park(stage, (b"x" * 600, MINUTE_MS))
+    due_ms = client.runtime.wall_ms() + 2_000
+    await reschedule(stage, {0: due_ms})
+    await until_idle(stage)
+    (dead,) = await in_target(stage, topic="dead")
+    assert (int(headers_of(dead)[DUE] or b""), dead.timestamp_ms) == (due_ms, due_ms)
+
+
+@staged()
 async def test_what_waits_is_listed_in_the_order_of_its_times(stage: Stage) -> None:
     await delay_topic(stage)
     times = [(7 * number) % 50 for number in range(50)]

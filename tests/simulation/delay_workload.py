@@ -3,7 +3,8 @@
 No broker of these topics may lead uncleanly, so that each acknowledged record is forwarded exactly
 once (F2), whatever happens to the leaders of both: not before it is due by the clock of the broker
 that planned it, and under a name that leads back to it. Records of transactions that abort are not,
-nor are those that were cancelled. A cancel that came too late changes nothing.
+nor are those that were cancelled. A cancel that came too late changes nothing. In half of the runs
+one target takes no large records: each is a dead letter once, and is not in that target.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ from .world import SimRuntime
 if TYPE_CHECKING:
     from .workload import Workload
 
-LATER, NOW, ALSO = "later", "now", "also"
+LATER, NOW, ALSO, BURIED = "later", "now", "also", "buried"
 COPIED = b"copied-"
 """The prefix of the keys of records that go to both targets, by rules."""
 PARTITIONS = 2
@@ -44,6 +45,9 @@ SETTINGS = {
     "minikafka.delay.replace": "key",
     "segment.bytes": "3000",
 }
+LIMIT, LARGE = {"max.message.bytes": "1500"}, 1_600
+"""What NOW takes at most, and the bytes of a large record; a plan of many may be too large, too."""
+BURIES = {"minikafka.deadletter.topic": BURIED}
 EXPIRES = {"minikafka.ttl.enable": "true", "minikafka.ttl.strict": "true"}
 KEEPS, REWRITES = {"minikafka.delay.keep.ms": "3600000"}, {"minikafka.delay.keep.ms": "1000"}
 """Forwarded records stay, or go: whole segments of them, or out of segments in which some wait."""
@@ -66,6 +70,8 @@ class Parked:
     partition: int
     offset: int = -1
     """Its offset once it is acknowledged, and its transaction committed; -1 before."""
+    is_large: bool = False
+    """True if NOW refuses it."""
     key: bytes | None = None
     """A key of its own, or that of a record which it takes the place of."""
     is_aborted: bool = False
@@ -85,24 +91,25 @@ class DelayHistory:
     """Of each record its value, its source, its timestamp and when it was due."""
     also: list[tuple[bytes, bytes, int, int]] = field(default_factory=list)
     """The same of the records in the second target."""
+    buried: list[tuple[bytes, bytes, int, int]] = field(default_factory=list)
+    """The same of the dead letters."""
 
     def check(self) -> list[str]:
         """Return every contradiction as a sentence."""
-        wrong = self._judge(self.final, [*self.parked.values()])
-        copied = [one for one in self.parked.values() if one.key is not None]
+        every = [*self.parked.values()]
+        small = [one for one in every if not one.is_large]
+        copied = [one for one in every if one.key is not None]
+        large = [one for one in every if one.is_large]
+        wrong = self._judge(self.final, small)
         wrong += [f"second target: {each}" for each in self._judge(self.also, copied)]
-        names = dict.fromkeys(one.value for one in copied)
-        wrong += [
-            f"second target: {value!r} is not for it"
-            for value, *_ in self.also
-            if value not in names
-        ]
+        wrong += [f"dead letters: {each}" for each in self._judge(self.buried, large)]
         return wrong
 
     def _judge(
         self, final: Sequence[tuple[bytes, bytes, int, int]], expected: Sequence["Parked"]
     ) -> list[str]:
-        """Judge one target, in which the expected records are to be."""
+        """Judge one target, in which the expected records are to be, and no others."""
+        named = dict.fromkeys(one.value for one in expected)
         found: dict[bytes, list[bytes]] = {}
         wrong: list[str] = []
         for value, source, timestamp, due_ms in final:
@@ -113,6 +120,8 @@ class DelayHistory:
             one = self.parked.get(value)
             if one is None or one.is_aborted:
                 wrong.append(f"delayed: {value!r} of {sources} was not parked, or aborted")
+            elif value not in named:
+                wrong.append(f"delayed: {one} is not for it")
             elif one.is_cancelled:
                 wrong.append(f"delayed: {one} was cancelled and forwarded")
             elif len(sources) > 1:
@@ -129,12 +138,17 @@ class DelayHistory:
         return wrong
 
 
-async def make_topics(admin: Admin, *, group: bool, rewrites: bool) -> None:
-    """Make the three topics."""
-    later = {**SETTINGS, **(REWRITES if rewrites else KEEPS)}
-    for name in (NOW, ALSO, LATER):
+async def make_topics(admin: Admin, *, group: bool, rewrites: bool, buries: bool) -> None:
+    """Make the four topics."""
+    settings = {
+        BURIED: EXPIRES,
+        NOW: {**EXPIRES, **(LIMIT if buries else {})},
+        ALSO: EXPIRES,
+        LATER: {**SETTINGS, **(REWRITES if rewrites else KEEPS), **(BURIES if buries else {})},
+    }
+    for name, own in settings.items():
         shape = topic_shape(name, group=group)
-        configs = {**shape.configs, **(later if name == LATER else EXPIRES)}
+        configs = {**shape.configs, **own}
         await admin.create_topics([NewTopic(name, PARTITIONS, shape.replication, configs=configs)])
 
 
@@ -255,6 +269,8 @@ def _next(workload: "Workload", runtime: SimRuntime) -> Parked:
     one = Parked(b"%d" % len(parked), runtime.rng.randrange(PARTITIONS))
     if runtime.rng.random() < 0.2:
         one.key = COPIED + one.value
+    if workload.buries and runtime.rng.random() < 0.05:
+        one.is_large, one.value = True, one.value.ljust(LARGE)
     parked[one.value] = one
     return one
 
@@ -293,7 +309,8 @@ def is_all_forwarded(workload: "Workload") -> bool:
 
 async def read_target(workload: "Workload", runtime: SimRuntime) -> None:
     """Read all that was forwarded."""
-    topics = {NOW: workload.delays.final, ALSO: workload.delays.also}
+    found = workload.delays
+    topics = {NOW: found.final, ALSO: found.also, BURIED: found.buried}
     partitions = [TopicPartition(topic, index) for topic in topics for index in range(PARTITIONS)]
     async with Consumer(
         bootstrap_servers=workload.cluster.bootstrap,

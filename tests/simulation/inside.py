@@ -121,7 +121,7 @@ class Outcome(NamedTuple):
         return Outcome(
             tuple(plan for plan in self.plans if max(plan.offsets) >= start),
             tuple(offset for offset in self.waiting if offset >= start and offset in needed),
-            tuple(each for each in self.moved if each[0] >= start),
+            tuple(each for each in self.moved if each[0] >= start and each[0] in needed),
         )
 
 

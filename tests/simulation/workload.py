@@ -64,6 +64,8 @@ class Workload:
         self.processes: list[Process] = []
         self.drivers = world.rng("drivers").choice((0, 1, 2)) if shape.ledgers else 0
         """Processes that commit transactions of several producers together."""
+        self.buries = world.rng("buries").random() < 0.5
+        """True if a target of the delay topic refuses large records, which are dead letters."""
         self.transaction_version = world.rng("transaction-version").choice((2, 2, 2, 1))
         """The level of transaction.version. At 1, producers add partitions to a transaction
         themselves, and keep their epoch."""
@@ -104,7 +106,10 @@ class Workload:
                     await admin.create_topics([self._compacted_topic()])
                 if self.shape.delays:
                     await make_topics(
-                        admin, group=self.shape.all_group, rewrites=self.shape.compacts
+                        admin,
+                        group=self.shape.all_group,
+                        rewrites=self.shape.compacts,
+                        buries=self.buries,
                     )
 
         await self.in_process("creator", create)

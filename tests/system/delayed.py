@@ -2,16 +2,21 @@
 
     python -m tests.system.delayed --minutes 10 [--seed 7]
 
-An idempotent and a transactional producer park records with random times; some transactions abort.
-Meanwhile leaders of the delay topic and of its target, coordinators of transactions and the
-controller are killed with kill -9, in an order that the seed gives. At the end what is in the
-target is compared with what was parked. How late the records came is told, not judged.
+An idempotent and a transactional producer park 200 records a second with random times; some
+transactions abort. Meanwhile leaders of the delay topic and of its target, alone and both at once,
+coordinators of transactions and the active one of three controllers are killed with kill -9, in an
+order that the seed gives. At the end what is in the target is compared with what was parked. How
+late the records came is told, not judged. The report is JSON; where something is wrong, it says
+what, the exit code is 1, and logs and data stay in the directory that it names.
 """
 
 import argparse
 import json
 import os
 import random
+import shutil
+import signal
+import sys
 import tempfile
 import threading
 import time
@@ -25,7 +30,7 @@ import confluent_kafka
 from minikafka import Admin, Consumer, NewTopic, TopicPartition
 from minikafka.protocol.delays import DELIVER_AT, DUE
 
-from ..support.cluster import Cluster, running_cluster, wait_until
+from ..support.cluster import Cluster, Daemon, running_cluster, wait_until
 
 PARKED, TARGET, TRANSACTIONS = "parked", "due", "__transaction_state"
 PARTITIONS = 3
@@ -34,6 +39,8 @@ RATE = 100
 LATEST_MS = 15_000
 """The longest delay."""
 IN_TRANSACTION = 25
+CONTROLLER, BOTH = "active controller", "leaders of both"
+VICTIMS = (PARKED, PARKED, TARGET, TARGET, BOTH, TRANSACTIONS, CONTROLLER)
 DONE_WITHIN_S = 180
 SETTINGS = {"transaction.state.log.num.partitions": "3"}
 
@@ -44,6 +51,8 @@ class Parker:
     def __init__(self, bootstrap: str, seed: int, transactional_id: str | None) -> None:
         self.parked: list[bytes] = []
         """The values that are parked for certain."""
+        self.aborted = 0
+        """The records of transactions that were aborted for certain."""
         self.failures: list[str] = []
         self._name = transactional_id or "plain"
         self._is_transactional = transactional_id is not None
@@ -112,8 +121,10 @@ class Parker:
         values = [self._park(number, None) for number in numbers]
         if is_kept and self._until_done(lambda: self._producer.commit_transaction(60)):
             self.parked.extend(values)
-        elif not is_kept:
-            self._until_done(lambda: self._producer.abort_transaction(60))
+        else:
+            if not is_kept:
+                self._until_done(lambda: self._producer.abort_transaction(60))
+            self.aborted += len(values)
 
     def _until_done(self, call: Callable[[], None]) -> bool:
         """Call until it succeeds; return False if the transaction had to be aborted instead."""
@@ -133,7 +144,7 @@ class Parker:
 
 
 class Killer:
-    """Kills and brings back; at most one daemon is down at a time."""
+    """Kills and brings back; all replicas are in sync before the next one is killed."""
 
     def __init__(self, cluster: Cluster, admin: Admin, seed: int) -> None:
         self.killed: Counter[str] = Counter()
@@ -146,22 +157,30 @@ class Killer:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             time.sleep(self._dice.uniform(0.5, 2.0))
-            what = self._dice.choice((PARKED, PARKED, TARGET, TARGET, TRANSACTIONS, "controller"))
+            what = self._dice.choice(VICTIMS)
             self.killed[what] += 1
-            if what == "controller":
-                self._cluster.controller.kill()
-                time.sleep(self._dice.uniform(0, 1))
-                self._cluster.controller.start()
-            else:
-                self._kill_leader(what)
+            self._kill(self._victims(what))
 
-    def _kill_leader(self, topic: str) -> None:
+    def _victims(self, what: str) -> list[Daemon]:
+        if what == CONTROLLER:
+            active = self._admin.describe_metadata_quorum().leader_id
+            return [one for one in self._cluster.controllers if one.node_id == active]
         self._wait_for_full_isr()
-        partitions = self._admin.describe_topics([topic])[topic].partitions
-        broker = self._cluster.broker(self._dice.choice(partitions).leader_id)
-        broker.kill()
+        topics = (PARKED, TARGET) if what == BOTH else (what,)
+        found = self._admin.describe_topics(list(topics))
+        ids = [self._dice.choice(found[topic].partitions).leader_id for topic in topics]
+        return [self._cluster.broker(each) for each in dict.fromkeys(ids)]
+
+    def _kill(self, victims: list[Daemon]) -> None:
+        for each in victims:
+            each.signal(signal.SIGKILL)
+        for each in victims:
+            each.wait()
         time.sleep(self._dice.uniform(0.2, 3))
-        broker.start()
+        for each in victims:
+            each.launch()
+        for each in victims:
+            each.wait_until_ready()
 
     def _wait_for_full_isr(self) -> None:
         """The next may be killed once what the last one had is everywhere again."""
@@ -178,7 +197,7 @@ class Killer:
 def play(directory: Path, seconds: float, seed: int) -> dict[str, Any]:
     """Run everything, check the target, and tell what was killed and how late records came."""
     with (
-        running_cluster(directory, brokers=3, broker_settings=SETTINGS) as cluster,
+        running_cluster(directory, brokers=3, controllers=3, broker_settings=SETTINGS) as cluster,
         Admin(cluster.bootstrap) as admin,
     ):
         safe = {"min.insync.replicas": "2"}
@@ -193,9 +212,12 @@ def play(directory: Path, seconds: float, seed: int) -> dict[str, Any]:
             killer.run(seconds)
         finally:
             parked = [value for parker in parkers for value in parker.stop()]
+        aborted = sum(parker.aborted for parker in parkers)
         late = check(cluster.bootstrap, parked)
     return {
         "records": len(parked),
+        "each once, none early": True,
+        "records of aborted transactions, none there": aborted,
         "killed": dict(killer.killed),
         "late_ms": {"p50": _at(late, 50), "p99": _at(late, 99), "longest": late[-1]},
     }
@@ -242,8 +264,15 @@ def main() -> None:
     options = parser.parse_args()
     seed = int.from_bytes(os.urandom(4)) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory() as directory:
-        print(json.dumps(play(Path(directory), options.minutes * 60, seed), indent=1))
+    directory = Path(tempfile.mkdtemp(prefix="minikafka-delayed-"))
+    try:
+        told = play(directory, options.minutes * 60, seed)
+    except AssertionError as error:
+        wrong = {"wrong": str(error), "logs and data": str(directory)}
+        print(json.dumps({"seed": seed, **wrong}, indent=1))
+        sys.exit(1)
+    print(json.dumps({"seed": seed, "minutes": options.minutes, **told}, indent=1))
+    shutil.rmtree(directory)
 
 
 if __name__ == "__main__":
