@@ -116,6 +116,7 @@ class ApiKey(IntEnum):
     LIST_DELAYED = 30_005
     ALTER_DELAYED = 30_006
     DESCRIBE_FORWARDING = 30_007
+    REFIRE_FORWARDED = 30_010
 
 
 def advertised_versions(api_key: int) -> Versions:

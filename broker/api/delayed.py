@@ -1,6 +1,7 @@
-"""ListDelayed, AlterDelayed, DescribeForwarding: what waits in delay topics that are led here."""
+"""ListDelayed, AlterDelayed, DescribeForwarding, RefireForwarded: delay topics led here."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 
 from ...protocol.delays import AT_ONCE
@@ -8,8 +9,10 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages import alter_delayed as ad
 from ...protocol.messages import describe_forwarding as df
 from ...protocol.messages import list_delayed as ld
+from ...protocol.messages import refire_forwarded as rf
 from ..forward.changing import Change
 from ..forward.due_index import Entry
+from ..forward.refiring import Refire, Refired
 from ..forward.source import Source
 from ..net.answer import Answer, Call
 from ..partition.partition import Partition
@@ -170,6 +173,33 @@ def _describe(call: Call, topic: str, index: int) -> df.ForwardingStatus:
             for queue in islice(queues, df.MOST_TARGETS)
         ],
     )
+
+
+def refire_forwarded(
+    call: Call, request: rf.RefireForwardedRequest
+) -> Answer | rf.RefireForwardedResponse:
+    """Forward records again that are forwarded already; answer once that is committed."""
+    source = _source(call, request.topic, request.partition_index)
+    if isinstance(source, ErrorCode):
+        return rf.RefireForwardedResponse(error_code=source)
+    answer = Parked(call)
+
+    def done(outcome: Refired) -> None:
+        deadline.cancel()
+        answer.finish(
+            rf.RefireForwardedResponse(
+                error_code=outcome.error,
+                records=outcome.records,
+                position=outcome.position,
+                end=outcome.end,
+            )
+        )
+
+    late = partial(done, Refired(ErrorCode.REQUEST_TIMED_OUT))
+    deadline = call.edge.deadlines.after(max(request.timeout_ms, 0), late)
+    first, last, since_ms = request.from_offset, request.to_offset, request.since_ms
+    source.refire(Refire(first, last, since_ms, request.position, request.end, done))
+    return answer
 
 
 def _source(call: Call, topic: str, index: int) -> Source | ErrorCode:

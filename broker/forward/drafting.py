@@ -4,7 +4,7 @@ Pure. The target topic is looked up when a record is due, so that a change of th
 topic that was deleted and made again, count for everything that is not planned yet.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -49,6 +49,8 @@ class Outlook:
     """The offset below which records are deleted."""
     moved: Mapping[int, int] = field(default_factory=dict)
     """The times of records whose times were changed, by offset."""
+    gone: Container[int] = ()
+    """Offsets from the log start on whose records are not there, of plans that were given up."""
     may_write: Callable[[str], bool] = lambda _: True
     """True if records may be forwarded to the topic of this name now."""
 
@@ -157,7 +159,7 @@ def replace_in(made: Draft, gave_up: Sequence[GaveUp], outlook: Outlook, lead: L
     for each in gave_up:
         instead = replace(each, has_dead_letters=outlook.dead_letters is not None)
         ends.extend(instead.ends)
-        kept, deleted = without_deleted(instead.wanted, outlook.log_start)
+        kept, deleted = without_deleted(instead.wanted, outlook.log_start, outlook.gone)
         made.wanted[:0] = kept
         made.dropped.extend(deleted)
         _bury(made, instead.dead, each.code, outlook)

@@ -6,7 +6,7 @@ sent. The leader plans only when it has folded everything that was in its log wh
 so that no step of an earlier leader can follow.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -138,27 +138,32 @@ def replace(gave_up: GaveUp, *, has_dead_letters: bool) -> Replacement:
         may_be_dead = has_dead_letters and failed.kind is not Kind.DEAD_LETTER
         return Replacement(ends, (), tuple(offsets) if may_be_dead else ())
     ends = tuple(End(plan.plan_id, REPLACED) for plan in gave_up.plans)
-    again: list[Wanted] = []
+    wanted: list[Wanted] = []
     dead: tuple[int, ...] = ()
     if code not in REFUSED:
-        again.append(_again(failed))
+        wanted.append(again(failed))
     elif len(failed.offsets) > 1:
-        again.extend(_again(failed, offset) for offset in failed.offsets)
+        wanted.extend(again(failed, offset) for offset in failed.offsets)
     elif has_dead_letters and failed.kind is not Kind.DEAD_LETTER:
         dead = failed.offsets
     else:
-        again.append(Wanted(failed.target, Kind.ALONE, failed.offsets, code, failed.moved))
-    again.extend(map(_again, gave_up.plans[1:]))
-    return Replacement(ends, tuple(again), dead)
+        wanted.append(Wanted(failed.target, Kind.ALONE, failed.offsets, code, failed.moved))
+    wanted.extend(map(again, gave_up.plans[1:]))
+    return Replacement(ends, tuple(wanted), dead)
 
 
-def without_deleted(wanted: Iterable[Wanted], log_start: int) -> tuple[list[Wanted], list[int]]:
-    """Return what is wanted without the records below the log start, and those records' offsets."""
+def without_deleted(
+    wanted: Iterable[Wanted], log_start: int, gone: Container[int] = ()
+) -> tuple[list[Wanted], list[int]]:
+    """Return what is wanted without deleted records, and those records' offsets.
+
+    They are below the log start, or among those that are `gone`.
+    """
     kept: list[Wanted] = []
     deleted: list[int] = []
     for each in wanted:
-        offsets = tuple(offset for offset in each.offsets if offset >= log_start)
-        deleted.extend(offset for offset in each.offsets if offset < log_start)
+        offsets = tuple(at for at in each.offsets if at >= log_start and at not in gone)
+        deleted.extend(at for at in each.offsets if at < log_start or at in gone)
         if offsets:
             kept.append(each._replace(offsets=offsets))
     return kept, deleted
@@ -172,7 +177,8 @@ def _of(offsets: Sequence[int], moved: Sequence[Entry]) -> tuple[Entry, ...]:
     return tuple(each for each in moved if each.offset in mine)
 
 
-def _again(plan: Plan, *offsets: int) -> Wanted:
+def again(plan: Plan, *offsets: int) -> Wanted:
+    """Return what plans a plan's records again, or only those at `offsets`."""
     code = ErrorCode(plan.code)
     return Wanted(plan.target, plan.kind, offsets or plan.offsets, code, plan.moved)
 

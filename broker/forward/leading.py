@@ -7,7 +7,7 @@ the epoch: the next leader decides anew.
 
 import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ...protocol.control.image import MetadataImage
@@ -25,6 +25,7 @@ from .folding import short_key
 from .lead import Lead, NeedsId
 from .pace import Pace
 from .parked import ParkedRecords, TooMuch
+from .refiring import Refired, Refires, find_plans, wanted_again
 from .replacing import keys_behind
 from .schedule import Schedule
 from .steps import MOST_PLANNED, End, Kind, Plan, Step, encode
@@ -88,6 +89,8 @@ class Leading:
         self._lead = Lead(partition.leader_epoch, partition.log_end_offset)
         self._gave_up: list[GaveUp] = []
         self._changes = Changes()
+        self.refires = Refires()
+        """Requests to forward records again."""
         self._is_turn_of_changes = True
         self._step_end = 0
         """The offset behind the step that is not folded yet."""
@@ -119,6 +122,7 @@ class Leading:
         self._ground.parked.forget()
         self._give_back()
         self._changes.fail()
+        self.refires.fail()
 
     def change(self, changes: Sequence[Change], done: Done) -> None:
         """Decide changes with one of the next steps; `done` gets a code for each."""
@@ -160,6 +164,7 @@ class Leading:
             return False
         self.taken = []
         self._changes.on_committed()
+        self.refires.on_committed()
         if not self.is_sending:
             self.is_sending = True
             self._queue(ground.schedule.state.plans.values())
@@ -170,7 +175,9 @@ class Leading:
 
         Call it only after `knows_all`.
         """
-        if self._changes and self._is_turn_of_changes and self._change():
+        if self._is_turn_of_changes and (
+            (self._changes and self._change()) or (self.refires and await self._refire())
+        ):
             self._is_turn_of_changes = False
             return
         self._is_turn_of_changes = True
@@ -198,18 +205,50 @@ class Leading:
             self._changes.on_committed()
         return bool(step)
 
+    async def _refire(self) -> bool:
+        """Carry out a request to forward again; return True if that is a step."""
+        ground, lead, asked = self._ground, self._lead, self.refires.next
+        found = await find_plans(ground.partition, asked, ground.schedule.state.plans.values())
+        wanted = found and await wanted_again(
+            found[0], ground.parked, self._outlook, ground.image()
+        )
+        if found is None or wanted is None or self.is_over:
+            self._rest()
+            return False
+        outcome = found[1]
+        if ground.partition.log.config.delay.paused:
+            wanted, outcome = [], Refired(ErrorCode.POLICY_VIOLATION)
+        before = lead.mark()
+        try:
+            made = lead.plan(wanted, ground.runtime.wall_ms())
+        except NeedsId:
+            self._ask_for_id()
+            return False
+        if made and not self._write(Step(tuple(made))):
+            lead.restore(before)
+            self._rest()
+            return False
+        count = sum(len(plan.offsets) for plan in made)
+        self.refires.on_written(outcome._replace(records=count))
+        if made:
+            ground.write_staged()
+        else:
+            self.refires.on_committed()
+        return bool(made)
+
     # Plans.
 
     async def _plan(self) -> bool:
         """Write a step about what is due and what targets have answered; return True if written."""
         ground, lead = self._ground, self._lead
         found = await self._read_due()
-        if self.is_over or found is None:
+        gone = await ground.parked.gone([each.plans[0] for each in self._gave_up])
+        if self.is_over or found is None or gone is None:
             self._give_back()
             self._rest()
             return False
         self._defer_replaced(found)
-        outlook = self._outlook
+        outlook = replace(self._outlook, gone=gone)
         made = draft(self.taken, found, outlook, ground.runtime.wall_ms())
         self._defer(made.waiting)
         ends = replace_in(made, self._gave_up, outlook, lead)
@@ -298,7 +337,8 @@ class Leading:
         config, start = ground.partition.log.config, ground.partition.log_start_offset
         moved = ground.schedule.state.moved
         may_write = ground.may_write_as(config.delay.authorize)
-        return Outlook(ground.name, config, ground.image().topic, start, moved, may_write)
+        topic = ground.image().topic
+        return Outlook(ground.name, config, topic, start, moved, may_write=may_write)
 
     def _queue(self, plans: Iterable[Plan]) -> None:
         for plan in plans:

@@ -77,6 +77,27 @@ class ParkedRecords:
                 await asyncio.sleep(0)
         return found
 
+    async def present(self, offsets: Iterable[int]) -> list[int] | None:
+        """Return those of the offsets whose records are there; None if reading fails for now."""
+        wanted = [*offsets]
+        found = await self.read(wanted)
+        return None if found is None else [offset for offset in wanted if offset in found]
+
+    async def gone(self, plans: Iterable[Plan]) -> dict[int, None] | None:
+        """Return the offsets of these plans whose records are not there any more; None as above.
+
+        A record that is forwarded again may have been cleaned away before its plan was known.
+        """
+        gone: dict[int, None] = {}
+        for plan in plans:
+            there = await self.present(plan.offsets)
+            if there is None:
+                return None
+            gone.update(dict.fromkeys(plan.offsets))
+            for offset in there:
+                del gone[offset]
+        return gone
+
     async def batch_of(self, plan: Plan) -> bytearray | None:
         """Return the batch of a plan; None if its records cannot be read now.
 

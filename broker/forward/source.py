@@ -23,6 +23,7 @@ from .changing import Change, Done
 from .leading import Counts, Ground, Leading
 from .pace import Pace
 from .parked import ParkedRecords
+from .refiring import Refire, Refired
 from .schedule import Schedule
 from .steps import Step
 from .targets import Outcome
@@ -107,6 +108,14 @@ class Source:
             done([ErrorCode.NOT_LEADER_OR_FOLLOWER] * len(changes))
         else:
             self.leading.change(changes, done)
+            self._woken.set()
+
+    def refire(self, request: Refire) -> None:
+        """Forward records again that are forwarded already; the request is told of the outcome."""
+        if self.leading is None:
+            request.done(Refired(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        else:
+            self.leading.refires.ask(request)
             self._woken.set()
 
     def on_outcome(self, outcome: Outcome) -> None:

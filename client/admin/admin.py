@@ -153,6 +153,7 @@ class Admin:
     cancel_delayed = asked(delayed.cancel_delayed)
     reschedule_delayed = asked(delayed.reschedule_delayed)
     describe_forwarding = asked(delayed.describe_forwarding)
+    refire_forwarded = asked(delayed.refire_forwarded)
     describe_log_dirs = asked(logs.describe_log_dirs)
     alter_replica_log_dirs = asked(logs.alter_replica_log_dirs)
     read_replicas = asked(replica_reads.read_replicas)

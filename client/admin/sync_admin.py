@@ -70,6 +70,7 @@ class Admin(SyncClient[aio.Admin]):
     cancel_delayed = waited(aio.Admin.cancel_delayed)
     reschedule_delayed = waited(aio.Admin.reschedule_delayed)
     describe_forwarding = waited(aio.Admin.describe_forwarding)
+    refire_forwarded = waited(aio.Admin.refire_forwarded)
     describe_log_dirs = waited(aio.Admin.describe_log_dirs)
     alter_replica_log_dirs = waited(aio.Admin.alter_replica_log_dirs)
     read_replicas = waited(aio.Admin.read_replicas)

@@ -59,3 +59,9 @@ def test_a_time_that_is_none_is_refused_before_anything_is_asked(run: Run) -> No
     )
     assert code == 2
     assert "--at" in err
+
+
+def test_what_is_forwarded_again_must_be_said(run: Run) -> None:
+    code, _, err = run("forward", "refire", "later", "0", "--bootstrap-server", "h:1")
+    assert code == 2
+    assert "--since" in err
