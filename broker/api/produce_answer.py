@@ -22,6 +22,7 @@ from ...protocol.messages.produce import (
 )
 from ...protocol.records.record_checks import Verdict
 from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, Buffer
+from ...security.quotas import PENDING
 from ..net.answer import Call, CallAnswer
 from ..partition.intake import NamesTargets, NeedsOpening
 from ..partition.partition import Partition
@@ -181,6 +182,8 @@ class ProduceAnswer(CallAnswer):
             self._append(place, records, wall_ms, guard, judged)
             return
         self.results[place] = (topic, data, partition, appended)
+        if partition.staging.throttle_ms:
+            self.call.throttle(PENDING, partition.staging.throttle_ms)
 
     def _open(self) -> None:
         """Have a worker check the batches that are too large to be decompressed on the loop."""

@@ -23,9 +23,10 @@ from .drafting import Outlook, draft, replace_in
 from .due_index import Entry
 from .folding import short_key
 from .lead import Lead, NeedsId
+from .looking_back import find_plans, wanted_again
 from .pace import Pace
 from .parked import ParkedRecords, TooMuch
-from .refiring import Refired, Refires, find_plans, wanted_again
+from .refiring import Refired, Refires
 from .replacing import keys_behind
 from .schedule import Schedule
 from .steps import MOST_PLANNED, End, Kind, Plan, Step, encode

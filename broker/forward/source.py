@@ -21,7 +21,7 @@ from ..deadlines import Deadline, Deadlines
 from ..partition.partition import Partition
 from .changing import Change, Done
 from .leading import Counts, Ground, Leading
-from .pace import Pace
+from .pace import Pace, throttle_ms
 from .parked import ParkedRecords
 from .refiring import Refire, Refired
 from .schedule import Schedule
@@ -90,7 +90,7 @@ class Source:
         self.partition.data_waiters.remove(self)
         segments = self.partition.log.segments
         segments.keep_from = segments.finished = None
-        self.partition.staging.is_full = False
+        self.partition.staging.is_full, self.partition.staging.throttle_ms = False, 0
         self._stop_leading()
         if self._alarm is not None:
             self._alarm.cancel()
@@ -132,7 +132,9 @@ class Source:
             if not await self.schedule.fold():
                 self._pace.rest(self._room.runtime.monotonic_ms())
             partition = self.partition
-            partition.staging.is_full = self.pending >= partition.log.config.delay.pending_max
+            pending, most = self.pending, partition.log.config.delay.pending_max
+            partition.staging.is_full = pending >= most
+            partition.staging.throttle_ms = throttle_ms(pending, most)
             self._follow_role()
             leading, may_plan = self.leading, False
             if leading is not None and leading.knows_all():
