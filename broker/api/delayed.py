@@ -44,6 +44,9 @@ def _list(call: Call, topic: str, asked: ld.ListedPartition, most: int) -> ld.Li
     if isinstance(source, ErrorCode):
         result.error_code = source
         return result
+    if asked.offsets:
+        result.states = [_state(source, offset) for offset in asked.offsets[: ld.MOST_LISTED]]
+        return result
     behind = source.schedule.index.behind(Entry(asked.after_due_ms, asked.after_offset))
     for count, entry in enumerate(behind, 1):
         if 0 <= asked.before_due_ms <= entry.due_ms:
@@ -54,6 +57,23 @@ def _list(call: Call, topic: str, asked: ld.ListedPartition, most: int) -> ld.Li
             result.next_due_ms, result.next_offset = entry
             break
     return result
+
+
+def _state(source: Source, offset: int) -> ld.StateOfRecord:
+    state = source.schedule.state
+    told = ld.StateOfRecord(offset=offset, state=ld.State.OVER)
+    if not source.partition.log_start_offset <= offset < state.folded:
+        told.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+    elif offset not in state.settled:
+        told.state, told.due_ms = ld.State.WAITS, state.moved.get(offset, -1)
+    elif offset in state.cancelled:
+        told.state = ld.State.CANCELLED
+    else:
+        plan = next((each for each in state.plans.values() if offset in each.offsets), None)
+        if plan is not None:
+            moved = {each.offset: each.due_ms for each in plan.moved}
+            told.state, told.due_ms = ld.State.PLANNED, moved.get(offset, -1)
+    return told
 
 
 def alter_delayed(call: Call, request: ad.AlterDelayedRequest) -> Answer | ad.AlterDelayedResponse:

@@ -22,6 +22,7 @@ from .changing import Change, Changes, Done, Limits
 from .drafting import Outlook, draft, replace_in
 from .due_index import Entry
 from .folding import short_key
+from .lateness import Lateness
 from .lead import Lead, NeedsId
 from .looking_back import find_plans, wanted_again
 from .pace import Pace
@@ -72,6 +73,7 @@ class Ground:
     parked: ParkedRecords
     pace: Pace
     counts: Counts
+    lateness: Lateness
 
 
 class Leading:
@@ -112,15 +114,19 @@ class Leading:
     @property
     def may_take(self) -> bool:
         """True if records that are due may be planned, as soon as no step waits."""
-        ground = self._ground
-        config = ground.partition.log.config.delay
-        if config.paused or (config.is_on and ground.is_clock_ahead_by(config.clock_ahead_max_ms)):
-            return False
-        return len(ground.schedule.state.plans) < MOST_PLANS
+        is_held = self._ground.partition.log.config.delay.paused or self.is_clock_held
+        return not is_held and len(self._ground.schedule.state.plans) < MOST_PLANS
+
+    @property
+    def is_clock_held(self) -> bool:
+        """True if nothing is planned because this broker's clock is ahead of the others'."""
+        config = self._ground.partition.log.config.delay
+        return config.is_on and self._ground.is_clock_ahead_by(config.clock_ahead_max_ms)
 
     def close(self) -> None:
         """End the epoch. The last step may be lost, or be folded later."""
         self._ground.parked.forget()
+        self._ground.lateness.forget()
         self._give_back()
         self._changes.fail()
         self.refires.fail()
@@ -143,6 +149,7 @@ class Leading:
                 ground.counts.dead_letters += len(outcome.plan.offsets)
             else:
                 ground.counts.forwarded += len(outcome.plan.offsets)
+            ground.lateness.on_taken(outcome.plan.plan_id, ground.runtime.wall_ms())
             if len(self.ends) == 1:
                 ground.pace.on_first_end(ground.runtime.monotonic_ms())
         else:
@@ -271,6 +278,7 @@ class Leading:
             self._rest()
             return False
         self.ends, self._gave_up = [], []
+        ground.lateness.on_planned(plans, self.taken)
         ground.parked.keep(found.values())
         ground.counts.cancelled += len(made.expired)
         if made.dropped:

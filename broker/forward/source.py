@@ -20,6 +20,7 @@ from ..coordinator.producer_ids import ProducerIds
 from ..deadlines import Deadline, Deadlines
 from ..partition.partition import Partition
 from .changing import Change, Done
+from .lateness import Lateness
 from .leading import Counts, Ground, Leading
 from .pace import Pace, throttle_ms
 from .parked import ParkedRecords
@@ -58,6 +59,7 @@ class Source:
         self.parked = ParkedRecords(partition, self.name)
         self.schedule = Schedule(partition, self._on_step, self._on_rewritten)
         self.counts = Counts()
+        self.lateness = Lateness()
         self.leading: Leading | None = None
         """The planning of this leader epoch; None if this broker does not lead."""
         self._room = room
@@ -136,6 +138,7 @@ class Source:
             partition.staging.is_full = pending >= most
             partition.staging.throttle_ms = throttle_ms(pending, most)
             self._follow_role()
+            self._count_deleted()
             leading, may_plan = self.leading, False
             if leading is not None and leading.knows_all():
                 may_plan = True
@@ -145,6 +148,12 @@ class Source:
                 self._room.send(self)
             self._set_alarm(may_plan=may_plan)
             await self._woken.wait()
+
+    def _count_deleted(self) -> None:
+        """Count as cancelled what was deleted while it waited; only the leader does."""
+        deleted, self.schedule.deleted = self.schedule.deleted, 0
+        if self.leading is not None:
+            self.counts.cancelled += deleted
 
     def _follow_role(self) -> None:
         """Begin or end to lead, as the partition does."""
@@ -167,6 +176,7 @@ class Source:
                 parked=self.parked,
                 pace=self._pace,
                 counts=self.counts,
+                lateness=self.lateness,
             )
             self.leading = Leading(ground)
 

@@ -42,7 +42,11 @@ def collectors_of(edge: Edge, others: ToldOf) -> tuple[Collector, ...]:
         CoordinatorMetrics(edge),
         GroupMetrics(edge, others.lag),
         ConnectionMetrics(edge),
-        ForwardMetrics(lambda: list(edge.forwarder.sources.values()), edge.runtime.wall_ms),
+        ForwardMetrics(
+            lambda: list(edge.forwarder.sources.values()),
+            edge.runtime.wall_ms,
+            edge.runtime.monotonic_ms,
+        ),
         QuotaMetrics(edge.quotas, edge.runtime.monotonic_ms),
     ]
     if edge.partitions.traffic is not None:

@@ -150,6 +150,7 @@ class Admin:
     list_offsets = asked(logs.list_offsets)
     delete_records = asked(logs.delete_records)
     list_delayed = asked(delayed.list_delayed)
+    describe_delayed = asked(delayed.describe_delayed)
     cancel_delayed = asked(delayed.cancel_delayed)
     reschedule_delayed = asked(delayed.reschedule_delayed)
     describe_forwarding = asked(delayed.describe_forwarding)

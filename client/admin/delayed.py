@@ -20,7 +20,7 @@ from ..net.connection import KafkaConnection
 from ..outcomes import error_of
 from ..partitions import Partitions, by_topic, name_of, values_by_topic
 from .asking import Asking
-from .delayed_types import DelayedRecord, ForwardingStatus, ForwardingTarget
+from .delayed_types import DelayedRecord, DelayedState, ForwardingStatus, ForwardingTarget
 
 Position = tuple[int, int]
 """The time and offset of the last record that was listed."""
@@ -96,6 +96,32 @@ async def _ask_list(
                 page = (records, (each.next_due_ms, each.next_offset))
                 found[where] = error_of(each.error_code) or page
     return found
+
+
+async def describe_delayed(asking: Asking, partition: TopicPartition, offset: int) -> DelayedState:
+    """Describe the state of one record of a delay topic.
+
+    Raise AdminError with INVALID_REQUEST if it is no delay topic, OFFSET_OUT_OF_RANGE if the offset
+    is not in the log.
+    """
+    there = TopicPartition(*partition)
+
+    async def ask(
+        connection: KafkaConnection, asked: Mapping[TopicPartition, None]
+    ) -> dict[TopicPartition, DelayedState | ApiError]:
+        one = ld.ListedPartition(partition_index=there.partition, offsets=[offset])
+        request = ld.ListDelayedRequest(topics=[ld.ListedTopic(name=there.topic, partitions=[one])])
+        response: ld.ListDelayedResponse = await asking.request(connection, request)
+        (result,) = response.topics[0].partitions
+        refused = error_of(result.error_code)
+        if refused is not None:
+            return {there: refused}
+        (told,) = result.states
+        due_ms = None if told.due_ms < 0 else told.due_ms
+        found = DelayedState(ld.State(told.state), due_ms)
+        return {there: error_of(told.error_code) or found}
+
+    return (await asking.leaders({there: None}, ask))[there]
 
 
 async def cancel_delayed(asking: Asking, records: Mapping[TopicPartition, Iterable[int]]) -> None:

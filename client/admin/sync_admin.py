@@ -67,6 +67,7 @@ class Admin(SyncClient[aio.Admin]):
     list_offsets = waited(aio.Admin.list_offsets)
     delete_records = waited(aio.Admin.delete_records)
     list_delayed = waited(aio.Admin.list_delayed)
+    describe_delayed = waited(aio.Admin.describe_delayed)
     cancel_delayed = waited(aio.Admin.cancel_delayed)
     reschedule_delayed = waited(aio.Admin.reschedule_delayed)
     describe_forwarding = waited(aio.Admin.describe_forwarding)
