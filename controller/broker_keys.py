@@ -66,6 +66,7 @@ BROKER_KEYS: Final = frozenset(
         "max.incremental.fetch.session.cache.slots",
         "message.max.bytes",
         "minikafka.connections.max.stall.ms",
+        "minikafka.forward.rate.bytes",
         "minikafka.max.fetch.session.partitions",
         "minikafka.metadata.given.up.at",
         "minikafka.queued.max.response.bytes",
