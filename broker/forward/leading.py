@@ -236,8 +236,7 @@ class Leading:
             lead.restore(before)
             self._rest()
             return False
-        count = sum(len(plan.offsets) for plan in made)
-        self.refires.on_written(outcome._replace(records=count))
+        self.refires.on_written(outcome._replace(records=sum(len(it.offsets) for it in made)))
         if made:
             ground.write_staged()
         else:
@@ -256,8 +255,9 @@ class Leading:
             self._rest()
             return False
         self._defer_replaced(found)
-        outlook = replace(self._outlook, gone=gone)
-        made = draft(self.taken, found, outlook, ground.runtime.wall_ms())
+        wall_ms, outlook = ground.runtime.wall_ms(), replace(self._outlook, gone=gone)
+        self._defer([each for each in self.taken if each.due_ms > wall_ms])  # If it was set back.
+        made = draft(self.taken, found, outlook, wall_ms)
         self._defer(made.waiting)
         ends = replace_in(made, self._gave_up, outlook, lead)
         is_quiet = not (made.wanted or made.dropped or made.expired or made.passed or ends)
@@ -266,7 +266,7 @@ class Leading:
             return False
         before = lead.mark()
         try:
-            plans = lead.plan(made.wanted, ground.runtime.wall_ms())
+            plans = lead.plan(made.wanted, wall_ms)
         except NeedsId:
             self._give_back()
             self._ask_for_id()

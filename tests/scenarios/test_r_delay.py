@@ -1,7 +1,7 @@
 """Scenarios R: delay topics, whose records the Forwarder moves to their target, exactly once."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from .delay_stage import (
     headers_of,
     in_target,
     park,
+    source_of,
     until_idle,
 )
 
@@ -576,3 +577,28 @@ async def test_r_19_a_leader_whose_clock_is_far_ahead_forwards_nothing_until_it_
     stage.skew(1, 3_600_000)
     await until_idle(stage)
     assert await stage.read("now") == [b"a", b"b"]
+
+
+@staged()
+async def test_r_19_a_clock_that_is_set_back_while_due_records_are_read_plans_none_early(
+    stage: Stage,
+) -> None:
+    await delay_topic(stage, {"minikafka.delay.timestamp": "now"})
+    await park(stage, (b"before", 10))  # So that the next plan has its producer id.
+    await until_idle(stage)
+    stage.skew(1, 900)
+    parked = source_of(stage, 1).parked
+    read = parked.read
+
+    async def read_slowly(offsets: Iterable[int], most: int | None = None) -> Any:
+        wanted = [*offsets]
+        if wanted:
+            parked.read = read  # type: ignore[method-assign]
+            stage.skew(1, -900)
+        return await read(wanted, most)
+
+    parked.read = read_slowly  # type: ignore[method-assign, assignment]
+    await park(stage, (b"a", 2_000))
+    await until_idle(stage)
+    *_, found = await in_target(stage)
+    assert found.timestamp_ms >= int(headers_of(found)[DUE] or b"")
