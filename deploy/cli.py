@@ -31,6 +31,7 @@ SECTIONS = {
         "get-offsets": "Print where partitions begin and end, or are at a time.",
         "delete-records": "Delete records before offsets.",
         "delay": "List, cancel and reschedule what waits in delay topics.",
+        "forward": "Forward again what a target has lost; tell how far forwarding is.",
         "dlq": "List dead letters, requeue them, discard them.",
         "trace": "Tell the life of one record.",
     },

@@ -118,6 +118,7 @@ class ApiKey(IntEnum):
     DESCRIBE_FORWARDING = 30_007
     AUDIT_EVENTS = 30_008
     WRITE_TRACE = 30_009
+    REFIRE_FORWARDED = 30_010
 
 
 def advertised_versions(api_key: int) -> Versions:

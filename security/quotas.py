@@ -54,6 +54,10 @@ MUTATION: Final = Kind("controller_mutation_rate", 11, 11)
 """Tokens are partitions created or deleted (KIP-599)."""
 
 
+PENDING: Final = "pending_records"
+"""Not a quota of a client: so many records of a delay topic wait that its producers slow down."""
+
+
 class Bucket:
     """The tokens of one entity, which is in debt if they are below 0."""
 
@@ -122,6 +126,7 @@ class Quotas:
         self.entities: Mapping[QuotaEntity, Mapping[str, float]] | None = None
         """The quotas of each entity; None if there are none, so that requests skip all this."""
         self.throttled = {kind.key: 0 for kind in (PRODUCE, FETCH, REQUEST, MUTATION)}
+        self.throttled[PENDING] = 0
         """By quota, how often a client had to wait."""
         self.epoch = 0
         """A number that grows with each change. What `of` returned is old when it has grown."""

@@ -116,8 +116,9 @@ class DelayConfig:
         10_000_000,
         at_least=1,
         at_most=100_000_000,
-        doc="Records of one partition that may wait; beyond it producers get POLICY_VIOLATION. Each"
-        " takes about 10 bytes of memory on every replica.",
+        doc="Records of one partition that may wait; beyond it producers get POLICY_VIOLATION. From"
+        " four fifths on they are held back, up to a second for each request. Each record takes"
+        " about 10 bytes of memory on every replica.",
     )
     dead_letters: str = setting(
         "minikafka.deadletter.topic",

@@ -1,6 +1,7 @@
-"""ListDelayed, AlterDelayed, DescribeForwarding: what waits in delay topics that are led here."""
+"""ListDelayed, AlterDelayed, DescribeForwarding, RefireForwarded: delay topics led here."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 
 from ...protocol.api import ApiKey
@@ -9,9 +10,11 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages import alter_delayed as ad
 from ...protocol.messages import describe_forwarding as df
 from ...protocol.messages import list_delayed as ld
+from ...protocol.messages import refire_forwarded as rf
 from ..audit.happenings import Change as Told
 from ..forward.changing import Change
 from ..forward.due_index import Entry
+from ..forward.refiring import Refire, Refired
 from ..forward.source import Source
 from ..net.answer import Answer, Call
 from ..partition.partition import Partition
@@ -44,6 +47,9 @@ def _list(call: Call, topic: str, asked: ld.ListedPartition, most: int) -> ld.Li
     if isinstance(source, ErrorCode):
         result.error_code = source
         return result
+    if asked.offsets:
+        result.states = [_state(source, offset) for offset in asked.offsets[: ld.MOST_LISTED]]
+        return result
     behind = source.behind(Entry(asked.after_due_ms, asked.after_offset))
     for count, entry in enumerate(behind, 1):
         if 0 <= asked.before_due_ms <= entry.due_ms:
@@ -54,6 +60,23 @@ def _list(call: Call, topic: str, asked: ld.ListedPartition, most: int) -> ld.Li
             result.next_due_ms, result.next_offset = entry
             break
     return result
+
+
+def _state(source: Source, offset: int) -> ld.StateOfRecord:
+    state = source.schedule.state
+    told = ld.StateOfRecord(offset=offset, state=ld.State.OVER)
+    if not source.partition.log_start_offset <= offset < state.folded:
+        told.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+    elif offset not in state.settled:
+        told.state, told.due_ms = ld.State.WAITS, state.moved.get(offset, -1)
+    elif offset in state.cancelled:
+        told.state = ld.State.CANCELLED
+    else:
+        plan = next((each for each in state.plans.values() if offset in each.offsets), None)
+        if plan is not None:
+            moved = {each.offset: each.due_ms for each in plan.moved}
+            told.state, told.due_ms = ld.State.PLANNED, moved.get(offset, -1)
+    return told
 
 
 def alter_delayed(call: Call, request: ad.AlterDelayedRequest) -> Answer | ad.AlterDelayedResponse:
@@ -181,6 +204,33 @@ def _describe(call: Call, topic: str, index: int) -> df.ForwardingStatus:
             for queue in islice(queues, df.MOST_TARGETS)
         ],
     )
+
+
+def refire_forwarded(
+    call: Call, request: rf.RefireForwardedRequest
+) -> Answer | rf.RefireForwardedResponse:
+    """Forward records again that are forwarded already; answer once that is committed."""
+    source = _source(call, request.topic, request.partition_index)
+    if isinstance(source, ErrorCode):
+        return rf.RefireForwardedResponse(error_code=source)
+    answer = Parked(call)
+
+    def done(outcome: Refired) -> None:
+        deadline.cancel()
+        answer.finish(
+            rf.RefireForwardedResponse(
+                error_code=outcome.error,
+                records=outcome.records,
+                position=outcome.position,
+                end=outcome.end,
+            )
+        )
+
+    late = partial(done, Refired(ErrorCode.REQUEST_TIMED_OUT))
+    deadline = call.edge.deadlines.after(max(request.timeout_ms, 0), late)
+    first, last, since_ms = request.from_offset, request.to_offset, request.since_ms
+    source.refire(Refire(first, last, since_ms, request.position, request.end, done))
+    return answer
 
 
 def _source(call: Call, topic: str, index: int) -> Source | ErrorCode:

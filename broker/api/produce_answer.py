@@ -22,6 +22,7 @@ from ...protocol.messages.produce import (
 )
 from ...protocol.records.record_checks import Verdict
 from ...protocol.types import AUDIT_TOPIC, INTERNAL_TOPICS, NO_LEADER, Buffer
+from ...security.quotas import PENDING
 from ..net.answer import Call, CallAnswer
 from ..partition.intake import NamesTargets, NeedsOpening
 from ..partition.partition import Partition
@@ -187,6 +188,8 @@ class ProduceAnswer(CallAnswer):
         if tracer is not None and (appended.base_offset - 1 ^ appended.last_offset) >> tracer.shift:
             note_append(partition, records, appended, sender_of(self.call, self._acks))
         self.results[place] = (topic, data, partition, appended)
+        if partition.staging.throttle_ms:
+            self.call.throttle(PENDING, partition.staging.throttle_ms)
 
     def _open(self) -> None:
         """Have a worker check the batches that are too large to be decompressed on the loop."""

@@ -191,8 +191,8 @@ class Patterns:
                 partition = partitions.get(pattern.topic.topic_id, pattern.data.index)
             else:
                 partition = partitions.find(pattern.topic.name, pattern.data.index)
-            if not isinstance(partition, Partition):
-                return None
+            if not isinstance(partition, Partition) or partition.staging.throttle_ms:
+                return None  # Once decoded, it is refused, or its sender is held back.
             authorizer = connection.edge.authorizer
             if authorizer is not None and not _may_repeat(
                 connection.session.rights_by(authorizer, connection.host), partition, records

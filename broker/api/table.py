@@ -132,6 +132,7 @@ HANDLERS: Final[Mapping[ApiKey, Callable[..., object]]] = {
     ApiKey.LIST_DELAYED: delayed.list_delayed,
     ApiKey.ALTER_DELAYED: delayed.alter_delayed,
     ApiKey.DESCRIBE_FORWARDING: delayed.describe_forwarding,
+    ApiKey.REFIRE_FORWARDED: delayed.refire_forwarded,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
     ApiKey.INIT_COMMIT_GROUP: init_commit_group.handle,
     ApiKey.COMMIT_GROUP: commit_group.handle,

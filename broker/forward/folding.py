@@ -120,8 +120,13 @@ class SourceState:
             return True
         return self.folded <= log_end and epochs.epoch_for(self.folded - 1) == self.epoch
 
-    def skip_to(self, offset: int) -> None:
-        """Count everything below `offset` as over, because the log begins there."""
+    def skip_to(self, offset: int) -> int:
+        """Count everything below `offset` as over, because the log begins there.
+
+        Return how many records have waited there.
+        """
+        first, last = self.settled.lowest, min(offset, self.folded)
+        waited = max(0, last - first) - self.settled.count(first, max(first, last))
         if offset > self.settled.lowest and self.moved:
             self.moved = {each: due for each, due in self.moved.items() if each >= offset}
         self.settled.rise_to(offset)
@@ -132,6 +137,7 @@ class SourceState:
                 del self.plans[key]
             # The epoch of what was deleted is forgotten.
             self.folded, self.epoch = offset, -1
+        return waited
 
     def pass_gap(self, end: int) -> None:
         """Fold a gap up to `end`: what was there is over, and was taken out of the log."""

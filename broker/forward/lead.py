@@ -140,20 +140,20 @@ def replace(gave_up: GaveUp, *, has_dead_letters: bool) -> Replacement:
         may_be_dead = has_dead_letters and failed.kind is not Kind.DEAD_LETTER
         return Replacement(ends, (), tuple(offsets) if may_be_dead else ())
     ends = tuple(End(plan.plan_id, REPLACED) for plan in gave_up.plans)
-    again: list[Wanted] = []
+    wanted: list[Wanted] = []
     dead: tuple[int, ...] = ()
     if code not in REFUSED:
-        again.append(_again(failed))
+        wanted.append(again(failed))
     elif len(failed.offsets) > 1:
         half = len(failed.offsets) // 2
-        again.append(_again(failed, *failed.offsets[:half]))
-        again.append(_again(failed, *failed.offsets[half:]))
+        wanted.append(again(failed, *failed.offsets[:half]))
+        wanted.append(again(failed, *failed.offsets[half:]))
     elif has_dead_letters and failed.kind is not Kind.DEAD_LETTER:
         dead = failed.offsets
     else:
-        again.append(_again(failed)._replace(kind=Kind.ALONE, code=code))
-    again.extend(map(_again, gave_up.plans[1:]))
-    return Replacement(ends, tuple(again), dead)
+        wanted.append(again(failed)._replace(kind=Kind.ALONE, code=code))
+    wanted.extend(map(again, gave_up.plans[1:]))
+    return Replacement(ends, tuple(wanted), dead)
 
 
 def without_deleted(
@@ -178,7 +178,8 @@ def _of(offsets: Sequence[int], moved: Sequence[Entry]) -> tuple[Entry, ...]:
     return tuple(each for each in moved if each.offset in mine)
 
 
-def _again(plan: Plan, *offsets: int) -> Wanted:
+def again(plan: Plan, *offsets: int) -> Wanted:
+    """Return what plans a plan's records again, or only those at `offsets`."""
     code, taken = ErrorCode(plan.code), offsets or plan.offsets
     return Wanted(plan.target, plan.kind, taken, code, plan.moved, plan.planned_ms)
 

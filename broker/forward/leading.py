@@ -25,9 +25,12 @@ from .changing import Change, Changes, Done, Limits
 from .drafting import Outlook, draft, replace_in
 from .due_index import Entry
 from .folding import short_key
+from .lateness import Lateness
 from .lead import Lead, NeedsId
+from .looking_back import find_plans, wanted_again
 from .pace import Pace
 from .parked import ParkedRecords
+from .refiring import Refired, Refires
 from .replacing import keys_behind
 from .schedule import Schedule
 from .steps import MOST_PLANNED, End, Kind, Plan, Step, encode
@@ -74,6 +77,7 @@ class Ground:
     parked: ParkedRecords
     pace: Pace
     counts: Counts
+    lateness: Lateness
 
 
 class Leading:
@@ -93,6 +97,8 @@ class Leading:
         self._lead = Lead(partition.leader_epoch, partition.log_end_offset)
         self._gave_up: list[GaveUp] = []
         self._changes = Changes()
+        self.refires = Refires()
+        """Requests to forward records again."""
         self._is_turn_of_changes = True
         self._step_end = 0
         """The offset behind the step that is not folded yet."""
@@ -112,10 +118,7 @@ class Leading:
     def may_take(self) -> bool:
         """True if records that are due may be planned, as soon as no step waits."""
         ground = self._ground
-        if self.lacks_id:
-            return False
-        config = ground.partition.log.config.delay
-        if config.paused or (config.is_on and ground.is_clock_ahead_by(config.clock_ahead_max_ms)):
+        if self.lacks_id or ground.partition.log.config.delay.paused or self.is_clock_held:
             return False
         plans = ground.schedule.state.plans
         if len(plans) < MOST_ON_THEIR_WAY // MOST_PLANNED:
@@ -123,11 +126,19 @@ class Leading:
         on_their_way = sum(len(plan.offsets) for plan in plans.values())
         return len(plans) < MOST_PLANS and on_their_way < MOST_ON_THEIR_WAY
 
+    @property
+    def is_clock_held(self) -> bool:
+        """True if nothing is planned because this broker's clock is ahead of the others'."""
+        config = self._ground.partition.log.config.delay
+        return config.is_on and self._ground.is_clock_ahead_by(config.clock_ahead_max_ms)
+
     def close(self) -> None:
         """End the epoch. The last step may be lost, or be folded later."""
         self._ground.parked.forget()
+        self._ground.lateness.forget()
         self.taking.close()
         self._changes.fail()
+        self.refires.fail()
 
     def change(self, changes: Sequence[Change], done: Done) -> None:
         """Decide changes with one of the next steps; `done` gets a code for each."""
@@ -149,6 +160,7 @@ class Leading:
                 ground.counts.dead_letters += len(outcome.plan.offsets)
             else:
                 ground.counts.forwarded += len(outcome.plan.offsets)
+            ground.lateness.on_taken(outcome.plan.plan_id, ground.runtime.wall_ms())
             if len(self.ends) == 1:
                 ground.pace.on_first_end(ground.runtime.monotonic_ms())
         else:
@@ -172,6 +184,7 @@ class Leading:
             return False
         self.taking.taken = []
         self._changes.on_committed()
+        self.refires.on_committed()
         if not self.is_sending:
             self.is_sending = True
             self._queue(ground.schedule.state.plans.values())
@@ -182,7 +195,9 @@ class Leading:
 
         Call it only after `knows_all`.
         """
-        if self._changes and self._is_turn_of_changes and self._change():
+        if self._is_turn_of_changes and (
+            (self._changes and self._change()) or (self.refires and await self._refire())
+        ):
             self._is_turn_of_changes = False
             return
         self._is_turn_of_changes = True
@@ -209,6 +224,36 @@ class Leading:
         else:
             self._changes.on_committed()
         return bool(step)
+
+    async def _refire(self) -> bool:
+        """Carry out a request to forward again; return True if that is a step."""
+        ground, lead, asked = self._ground, self._lead, self.refires.next
+        found = await find_plans(ground.partition, asked, ground.schedule.state.plans.values())
+        wanted = found and await wanted_again(
+            found[0], ground.parked, self._outlook, ground.image()
+        )
+        if found is None or wanted is None or self.is_over:
+            self._rest()
+            return False
+        outcome = found[1]
+        if ground.partition.log.config.delay.paused:
+            wanted, outcome = [], Refired(ErrorCode.POLICY_VIOLATION)
+        before = lead.mark()
+        try:
+            made = lead.plan(wanted, ground.runtime.wall_ms())
+        except NeedsId:
+            self._ask_for_id()
+            return False
+        if made and not self._write(Step(tuple(made))):
+            lead.restore(before)
+            self._rest()
+            return False
+        self.refires.on_written(outcome._replace(records=sum(len(it.offsets) for it in made)))
+        if made:
+            ground.write_staged()
+        else:
+            self.refires.on_committed()
+        return bool(made)
 
     # Plans.
 
@@ -247,6 +292,7 @@ class Leading:
             return False
         self.ends, self._gave_up = [], []
         ground.parked.deleted.clear()
+        ground.lateness.on_planned(plans, self.taking.taken)
         ground.parked.keep(found.values())
         ground.counts.cancelled += len(made.expired)
         if made.dropped:

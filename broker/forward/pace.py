@@ -15,6 +15,18 @@ LOOK_MS: Final = 60_000
 """The longest wait for a record that is due, in case the wall clock is set."""
 
 
+THROTTLE_FROM: Final = 0.8
+"""The part of the records that may wait from which on producers are held back."""
+THROTTLE_MS: Final = 1_000
+"""The time for which a producer is held back at most, after each request."""
+
+
+def throttle_ms(pending: int, most: int) -> int:
+    """Return for how many ms producers are held back while `pending` records wait, of `most`."""
+    part = (pending / most - THROTTLE_FROM) / (1 - THROTTLE_FROM)
+    return 0 if part < 0 else max(1, round(min(part, 1.0) * THROTTLE_MS))
+
+
 class Pace:
     """The pauses of one source."""
 

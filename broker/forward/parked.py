@@ -82,6 +82,12 @@ class ParkedRecords:
             at = bisect_left(wanted, next_offset, at + 1)
         return found
 
+    async def present(self, offsets: Iterable[int]) -> list[int] | None:
+        """Return those of the offsets whose records are there; None if reading fails for now."""
+        wanted = [*offsets]
+        found = await self.read(wanted)
+        return None if found is None else [offset for offset in wanted if offset in found]
+
     async def _picked(
         self, data: Buffer, wanted: list[int], at: int, turn: Turn
     ) -> tuple[list[Record], int]:

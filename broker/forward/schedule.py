@@ -53,6 +53,8 @@ class Schedule:
         """`on_rewritten` is called when the schedule begins anew, because the log has changed."""
         self.state = SourceState(partition.log_start_offset)
         self.index = DueIndex()
+        self.deleted = 0
+        """The records that were deleted while they waited, since its owner has set it to 0."""
         self._partition = partition
         self._on_step = on_step
         self._on_rewritten = on_rewritten
@@ -75,7 +77,10 @@ class Schedule:
         while not partition.offline_because:
             self._check_history()
             state, end = self.state, partition.high_watermark
-            state.skip_to(min(partition.log_start_offset, end))
+            deleted = state.skip_to(min(partition.log_start_offset, end))
+            if deleted:
+                self.deleted += deleted
+                self.index.forget(state.is_over)
             if state.folded >= end:
                 break
             data = await read_own(partition, state.folded, end)

@@ -22,9 +22,11 @@ from ..deadlines import Deadline, Deadlines
 from ..partition.partition import Partition
 from .changing import Change, Done
 from .due_index import DueIndex, Entry
+from .lateness import Lateness
 from .leading import Counts, Ground, Leading
-from .pace import Pace
+from .pace import Pace, throttle_ms
 from .parked import ParkedRecords
+from .refiring import Refire, Refired
 from .schedule import Schedule
 from .steps import Step
 from .targets import Outcome
@@ -60,6 +62,7 @@ class Source:
         self.parked = ParkedRecords(partition, self.name, offload)
         self.schedule = Schedule(partition, self._on_step, self._on_rewritten, offload)
         self.counts = Counts()
+        self.lateness = Lateness()
         self.leading: Leading | None = None
         """The planning of this leader epoch; None if this broker does not lead."""
         self._room = room
@@ -110,7 +113,7 @@ class Source:
         self.partition.data_waiters.remove(self)
         segments = self.partition.log.segments
         segments.keep_from = segments.finished = None
-        self.partition.staging.is_full = False
+        self.partition.staging.is_full, self.partition.staging.throttle_ms = False, 0
         self._stop_leading()
         if self._alarm is not None:
             self._alarm.cancel()
@@ -132,6 +135,14 @@ class Source:
             self.leading.change(changes, done)
             self._woken.set()
 
+    def refire(self, request: Refire) -> None:
+        """Forward records again that are forwarded already; the request is told of the outcome."""
+        if self.leading is None:
+            request.done(Refired(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        else:
+            self.leading.refires.ask(request)
+            self._woken.set()
+
     def on_outcome(self, outcome: Outcome) -> None:
         """Note what has become of a plan."""
         if self.leading is not None:
@@ -150,9 +161,12 @@ class Source:
             if self.schedule.is_save_due:
                 await self._save()
             partition = self.partition
-            held = self.pending + self.schedule.state.undecided_count
-            partition.staging.is_full = held >= partition.log.config.delay.pending_max
+            pending = self.pending + self.schedule.state.undecided_count
+            most = partition.log.config.delay.pending_max
+            partition.staging.is_full = pending >= most
+            partition.staging.throttle_ms = throttle_ms(pending, most)
             self._follow_role()
+            self._count_deleted()
             leading, may_plan = self.leading, False
             if leading is not None and leading.knows_all():
                 may_plan = True
@@ -169,6 +183,12 @@ class Source:
         else:
             taking = self.leading.taking
             await self.schedule.save(taking.taken, taking.shelves)
+
+    def _count_deleted(self) -> None:
+        """Count as cancelled what was deleted while it waited; only the leader does."""
+        deleted, self.schedule.deleted = self.schedule.deleted, 0
+        if self.leading is not None:
+            self.counts.cancelled += deleted
 
     def _follow_role(self) -> None:
         """Begin or end to lead, as the partition does."""
@@ -191,6 +211,7 @@ class Source:
                 parked=self.parked,
                 pace=self._pace,
                 counts=self.counts,
+                lateness=self.lateness,
             )
             self.leading = Leading(ground)
 

@@ -44,7 +44,11 @@ def collectors_of(edge: Edge, others: ToldOf) -> tuple[Collector, ...]:
         CoordinatorMetrics(edge),
         GroupMetrics(edge, others.lag),
         ConnectionMetrics(edge),
-        ForwardMetrics(lambda: list(edge.forwarder.sources.values()), edge.runtime.wall_ms),
+        ForwardMetrics(
+            lambda: list(edge.forwarder.sources.values()),
+            edge.runtime.wall_ms,
+            edge.runtime.monotonic_ms,
+        ),
         AuditMetrics(edge),
         QuotaMetrics(edge.quotas, edge.runtime.monotonic_ms),
         TraceMetrics(edge.tracing.queue),

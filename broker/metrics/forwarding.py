@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ...runtime.metrics import Family, Sample, counter, gauge, labels
+from ...runtime.metrics import Family, Sample, counter, gauge, labels, summary
 from ..forward.leading import Counts
 from ..forward.source import Source
 
@@ -18,9 +18,16 @@ OVER: Final[tuple[tuple[str, str, Callable[[Counts], int]], ...]] = (
 class ForwardMetrics:
     """Collects the metrics of the partitions of delay topics that this broker leads."""
 
-    def __init__(self, sources: Callable[[], list[Source]], wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        sources: Callable[[], list[Source]],
+        wall_ms: Callable[[], int],
+        now_ms: Callable[[], int],
+    ) -> None:
+        """`now_ms` is the monotonic clock."""
         self._sources = sources
         self._wall_ms = wall_ms
+        self._now_ms = now_ms
 
     def __call__(self) -> Iterator[Family]:
         """Yield the metrics of one scrape."""
@@ -47,6 +54,18 @@ class ForwardMetrics:
             "Seconds since the first record was due that is not planned yet; 0 if none is.",
             [(name, _overdue(source, wall_ms)) for name, source in named],
         )
+        yield gauge(
+            "minikafka_forward_clock_held",
+            "1 while nothing is forwarded because this broker's clock is ahead of the others'.",
+            [(name, int(_is_clock_held(source))) for name, source in named],
+        )
+        yield summary(
+            "minikafka_forward_lateness_ms",
+            "Milliseconds from when a record is due until its target has it: of each batch the one "
+            "that was due first.",
+            [(name, it.lateness.durations) for name, it in named if it.lateness.durations],
+            self._now_ms(),
+        )
         for word, what, count in OVER:
             yield counter(
                 f"minikafka_forward_{word}",
@@ -69,6 +88,10 @@ def _planned(source: Source) -> int:
 def _held(source: Source) -> int:
     queues = [] if source.leading is None else list(source.leading.targets)
     return sum(len(plan.offsets) for queue in queues if queue.code for plan in queue.plans)
+
+
+def _is_clock_held(source: Source) -> bool:
+    return source.leading is not None and source.leading.is_clock_held
 
 
 def _overdue(source: Source, wall_ms: int) -> float:

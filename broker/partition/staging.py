@@ -21,7 +21,7 @@ NO_ANSWERS: Final[list[Appended]] = []
 class Staging:
     """The batches that one partition is about to append to its log, and their answers."""
 
-    __slots__ = ("_log", "_traffic", "answers", "batches", "is_full")
+    __slots__ = ("_log", "_traffic", "answers", "batches", "is_full", "throttle_ms")
 
     def __init__(self, log: Log, traffic: TopicTraffic | None = None) -> None:
         """`traffic` counts refused batches and the first batch of each write, unless it is None."""
@@ -31,6 +31,8 @@ class Staging:
         """The staged batches in offset order; None while nothing is staged."""
         self.is_full = False
         """True if this is a delay topic, and as many of its records wait as may."""
+        self.throttle_ms = 0
+        """The time in ms for which a producer is held back, because almost as many records wait."""
         self.answers: list[Appended] = NO_ANSWERS
         """The results of the staged batches, which get an error if the write fails."""
 

@@ -13,13 +13,14 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages import alter_delayed as ad
 from ...protocol.messages import describe_forwarding as df
 from ...protocol.messages import list_delayed as ld
+from ...protocol.messages import refire_forwarded as rf
 from ...protocol.types import TopicPartition
 from ..errors import AdminError
 from ..net.connection import KafkaConnection
 from ..outcomes import error_of
 from ..partitions import Partitions, by_topic, name_of, values_by_topic
 from .asking import Asking
-from .delayed_types import DelayedRecord, ForwardingStatus, ForwardingTarget
+from .delayed_types import DelayedRecord, DelayedState, ForwardingStatus, ForwardingTarget
 
 Position = tuple[int, int]
 """The time and offset of the last record that was listed."""
@@ -95,6 +96,32 @@ async def _ask_list(
                 page = (records, (each.next_due_ms, each.next_offset))
                 found[where] = error_of(each.error_code) or page
     return found
+
+
+async def describe_delayed(asking: Asking, partition: TopicPartition, offset: int) -> DelayedState:
+    """Describe the state of one record of a delay topic.
+
+    Raise AdminError with INVALID_REQUEST if it is no delay topic, OFFSET_OUT_OF_RANGE if the offset
+    is not in the log.
+    """
+    there = TopicPartition(*partition)
+
+    async def ask(
+        connection: KafkaConnection, asked: Mapping[TopicPartition, None]
+    ) -> dict[TopicPartition, DelayedState | ApiError]:
+        one = ld.ListedPartition(partition_index=there.partition, offsets=[offset])
+        request = ld.ListDelayedRequest(topics=[ld.ListedTopic(name=there.topic, partitions=[one])])
+        response: ld.ListDelayedResponse = await asking.request(connection, request)
+        (result,) = response.topics[0].partitions
+        refused = error_of(result.error_code)
+        if refused is not None:
+            return {there: refused}
+        (told,) = result.states
+        due_ms = None if told.due_ms < 0 else told.due_ms
+        found = DelayedState(ld.State(told.state), due_ms)
+        return {there: error_of(told.error_code) or found}
+
+    return (await asking.leaders({there: None}, ask))[there]
 
 
 async def cancel_delayed(asking: Asking, records: Mapping[TopicPartition, Iterable[int]]) -> None:
@@ -230,3 +257,46 @@ def _status(told: df.ForwardingStatus) -> ForwardingStatus:
             for each in told.targets
         ],
     )
+
+
+async def refire_forwarded(
+    asking: Asking,
+    partition: TopicPartition,
+    *,
+    from_offset: int = 0,
+    to_offset: int | None = None,
+    since_ms: int = 0,
+) -> int:
+    """Forward records again that are forwarded already, because their target has lost them.
+
+    Only those from `from_offset` on, below `to_offset`, that were planned since `since_ms`, in ms
+    since the epoch, and that the source still has. Each goes to the partition that it went to. A
+    copy has the same header `minikafka-source` as the one before it. Return how many there are.
+    Raise AdminError with INVALID_REQUEST if it is no delay topic, POLICY_VIOLATION while it is
+    paused.
+    """
+    there = TopicPartition(*partition)
+    count, position, end = 0, rf.FROM_START, -1
+
+    async def ask(
+        connection: KafkaConnection, asked: Mapping[TopicPartition, None]
+    ) -> dict[TopicPartition, rf.RefireForwardedResponse | ApiError]:
+        request = rf.RefireForwardedRequest(
+            topic=there.topic,
+            partition_index=there.partition,
+            from_offset=from_offset,
+            to_offset=-1 if to_offset is None else to_offset,
+            since_ms=since_ms,
+            position=position,
+            end=end,
+            # The answer must come before the request is given up.
+            timeout_ms=asking.config.request_timeout_ms * 3 // 4,
+        )
+        response: rf.RefireForwardedResponse = await asking.request(connection, request)
+        return {there: error_of(response.error_code) or response}
+
+    while True:
+        answer = (await asking.leaders({there: None}, ask))[there]
+        count, position, end = count + answer.records, answer.position, answer.end
+        if position < 0:
+            return count

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
+from ...protocol.messages.list_delayed import State
 from ...protocol.types import TopicPartition
 
 
@@ -13,6 +14,14 @@ class DelayedRecord(NamedTuple):
     """The time at which it is due, in ms since the epoch; 0 for at once."""
     partition: TopicPartition
     offset: int
+
+
+class DelayedState(NamedTuple):
+    """The state of one record of a delay topic."""
+
+    state: State
+    due_ms: int | None
+    """The time at which it is due if that was changed, in ms since the epoch; None if not."""
 
 
 class ForwardingTarget(NamedTuple):

@@ -1,4 +1,4 @@
-"""`minikafka delay`: what waits in a delay topic is listed, cancelled, rescheduled, paused."""
+"""`minikafka delay`: what waits in a delay topic is listed, shown, cancelled, rescheduled."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -11,6 +11,7 @@ import click
 from ...protocol.delays import AT_ONCE
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
+from ...protocol.messages.list_delayed import State
 from ...protocol.types import TopicPartition
 from ...runtime.errors import ConfigError
 from ..admin.config_types import ConfigChange, ConfigResource
@@ -20,14 +21,23 @@ from .offset_resets import datetime_ms
 
 if TYPE_CHECKING:
     from ..admin.admin import Admin
+    from ..consumer.delayed_records import ShownRecord
 
+MOST_OF_A_KEY = 100_000
+"""The most records that wait among which those of a key are looked for."""
+STATES = {
+    State.WAITS: "waits",
+    State.PLANNED: "on its way",
+    State.CANCELLED: "cancelled",
+    State.OVER: "over: forwarded, a dead letter, expired or replaced",
+}
 COMPLAINT = "Error while executing delay command"
 PAUSED = "minikafka.delay.paused"
 
 
 @click.group("delay")
 def delay() -> None:
-    """List what waits in a delay topic, cancel it, reschedule it, pause forwarding.
+    """List what waits in a delay topic, show it, cancel it, reschedule it, pause forwarding.
 
     \b
     minikafka delay list orders-later --bootstrap-server localhost:9092
@@ -85,6 +95,7 @@ async def partitions_of(admin: "Admin", topic: str) -> list[TopicPartition]:
 @where
 @click.option("--partition", type=click.IntRange(min=0), help="List only this partition.")
 @click.option("--due-before", metavar="TIME", help="List only what is due before a time.")
+@click.option("--key", help="List only records of this key; reads the topic.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
 @as_json
 def list_command(
@@ -93,12 +104,14 @@ def list_command(
     command_config: Path | None,
     partition: int | None,
     due_before: str | None,
+    key: str | None,
     limit: int,
     is_json: bool,
 ) -> None:
     """List the records that wait, in the order in which they are due.
 
-    Times are YYYY-MM-DDTHH:mm:SS.sss in UTC, or ms since the epoch.
+    With --key it looks through the first 100,000 that wait. Times are YYYY-MM-DDTHH:mm:SS.sss in
+    UTC, or ms since the epoch.
     """
     before_ms = time_ms(due_before, "--due-before")
 
@@ -108,7 +121,12 @@ def list_command(
             if partition is None
             else [TopicPartition(topic, partition)]
         )
-        found = await admin.list_delayed(asked, before_ms=before_ms, limit=limit)
+        most = limit if key is None else MOST_OF_A_KEY
+        found = await admin.list_delayed(asked, before_ms=before_ms, limit=most)
+        if key is not None:
+            from ..consumer.delayed_records import with_key
+
+            found = (await with_key(admin, found, key.encode()))[:limit]
         print("\n".join(list_lines(found, is_json=is_json)))
         return 0
 
@@ -131,6 +149,64 @@ def list_lines(found: list[DelayedRecord], *, is_json: bool) -> list[str]:
         ]
     rows = [[shown(each.due_ms), str(each.partition.partition), str(each.offset)] for each in found]
     return table(["Due", "Partition", "Offset"], rows)
+
+
+@delay.command("show")
+@where
+@record
+@as_json
+def show_command(
+    topic: str,
+    bootstrap: str,
+    command_config: Path | None,
+    partition: int,
+    offset: int,
+    is_json: bool,
+) -> None:
+    """Show a record: its state, when it is due, where it goes, its key and headers."""
+
+    async def act(admin: "Admin") -> int:
+        from ..consumer.delayed_records import show
+
+        found = await show(admin, TopicPartition(topic, partition), offset)
+        print("\n".join(show_lines(found, is_json=is_json)))
+        return 0
+
+    administer(act, COMPLAINT, bootstrap, command_config)
+
+
+def show_lines(found: "ShownRecord", *, is_json: bool) -> list[str]:
+    """Return the lines of `show`."""
+    one = found.record
+    told: dict[str, object] = {
+        "topic": one.topic,
+        "partition": one.partition,
+        "offset": one.offset,
+        "state": found.state.name.lower(),
+        "due_ms": found.due_ms,
+        "targets": [*found.targets],
+        "key": _text(one.key),
+        "value_bytes": None if one.value is None else len(one.value),
+        "headers": [[name, _text(value)] for name, value in one.headers],
+    }
+    if is_json:
+        return [json.dumps(told)]
+    value = "none" if one.value is None else f"{len(one.value):,} bytes"
+    headers = [("Header", f"{name}: {_text(value)}") for name, value in one.headers]
+    rows = [
+        ("State", STATES[found.state]),
+        ("Due", shown(found.due_ms)),
+        ("Target", ", ".join(found.targets) or "none"),
+        ("Key", str(_text(one.key))),
+        ("Value", value),
+        *headers,
+    ]
+    title = f"{one.topic}-{one.partition}@{one.offset}"
+    return [title, *(f"  {name:<6}  {text}" for name, text in rows)]
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode(errors="backslashreplace")
 
 
 @delay.command("cancel")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from ...protocol.errors import ErrorCode
+from ...protocol.forwarding_keys import RULES, TARGET
 from ...protocol.messages.create_topics import BROKER_DEFAULT
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
 from ...protocol.types import TopicPartition
@@ -19,6 +20,7 @@ from ..admin.config_types import ConfigChange, ConfigEntry, ConfigResource
 from ..admin.topic_types import NewTopic, TopicDescription
 from ..errors import AdminError
 from .common import administer, bootstrap_server, command_config, refusal, split_properties
+from .delay import partitions_of
 from .topic_table import (
     COLLISION_WARNING,
     DEFAULT_MIN_ISR,
@@ -57,6 +59,7 @@ class Request:
     if_not_exists: bool
     exclude_internal: bool
     replicas: bool
+    force_pending: bool
     wanted: Filter
 
     @classmethod
@@ -82,6 +85,7 @@ class Request:
             if_not_exists=flags["if_not_exists"],
             exclude_internal=flags["exclude_internal"],
             replicas=flags["replicas"],
+            force_pending=flags["force_pending"],
             wanted=Filter(
                 under_replicated=flags["under_replicated_partitions"],
                 unavailable=flags["unavailable_partitions"],
@@ -108,6 +112,8 @@ class Request:
                 raise click.UsageError("--alter cannot change --replication-factor")
         elif self.deleted_configs:
             raise click.UsageError("--delete-config needs --alter")
+        if self.force_pending and self.action != "delete":
+            raise click.UsageError("--force-pending needs --delete")
         if self.replicas and self.action != "describe":
             raise click.UsageError("--replicas needs --describe")
 
@@ -169,6 +175,11 @@ class Request:
     "--replicas",
     is_flag=True,
     help="--describe: each replica's log end and lag too (minikafka's own).",
+)
+@click.option(
+    "--force-pending",
+    is_flag=True,
+    help="--delete: also delay topics in which records wait (minikafka's own).",
 )
 @click.option("--partition-size-limit-per-response", type=int, expose_value=False, hidden=True)
 @command_config("--admin.config")
@@ -249,7 +260,24 @@ async def _create(admin: "Admin", request: Request) -> None:
 
 async def _delete(admin: "Admin", request: Request) -> None:
     if names := await _names(admin, request):
+        if not request.force_pending:
+            await _check_pending(admin, names)
         await admin.delete_topics(names)
+
+
+async def _check_pending(admin: "Admin", names: Sequence[str]) -> None:
+    """Raise TopicCommandError if records wait in these topics that are yet to be forwarded."""
+    try:
+        found = await admin.describe_configs([ConfigResource.topic(name) for name in names])
+    except AdminError:
+        return  # Whoever may delete topics need not be allowed to see their settings.
+    for resource, entries in found.items():
+        if any((entry := entries.get(key)) and entry.value for key in (TARGET, RULES)):
+            states = await admin.describe_forwarding(await partitions_of(admin, resource.name))
+            count = sum(each.pending + each.planned for each in states.values())
+            if count:
+                why = f"{count} records of {resource.name!r} are yet to be forwarded"
+                raise TopicCommandError(f"{why}: --force-pending deletes it with them")
 
 
 async def _alter(admin: "Admin", request: Request) -> None:

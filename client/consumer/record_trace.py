@@ -146,7 +146,7 @@ class RecordTracer:
         if not isinstance(leader, ReplicaState):
             raise NoSuchRecord(f"{topic}-{partition} has no leader that answers")
         _check_range(there, offset, leader)
-        record, batch = await self._read(there, offset)
+        record, batch = await self.read(there, offset)
         told = dict(record.headers)
         return RecordTrace(
             record=record,
@@ -177,7 +177,8 @@ class RecordTracer:
     def _consumer(self, **settings: str) -> Consumer[bytes, bytes]:
         return Consumer.from_config(self._settings | settings, runtime=self._runtime)
 
-    async def _read(self, there: TopicPartition, offset: int) -> tuple[Raw, BatchHeader]:
+    async def read(self, there: TopicPartition, offset: int) -> tuple[Raw, BatchHeader]:
+        """Read a record and the header of its batch; raise NoSuchRecord if there is none."""
         async with self._consumer() as consumer:
             consumer.assign([there])
             consumer.seek(there, offset)

@@ -1,9 +1,10 @@
 """ListDelayed, our own API: leaders list the records of delay topics that wait."""
 
+from enum import IntEnum
 from typing import Final
 
 from ..api import ApiKey
-from ..schema import Int16, Int32, Int64, String, field, nested, request, response
+from ..schema import Int8, Int16, Int32, Int64, String, field, nested, request, response
 
 MOST_LISTED: Final = 1_000
 """The most records that a request gets of one partition."""
@@ -21,6 +22,8 @@ class ListedPartition:
     """List what follows the record with this time and offset, in the order of times."""
     before_due_ms: Int64 = field(default=-1)
     """List only what is due before this time, in ms since the epoch; -1 for everything."""
+    offsets: list[Int64] = field(default=[])
+    """Tell the states of the records at these offsets, at most MOST_LISTED, instead of a list."""
 
 
 @nested
@@ -49,6 +52,30 @@ class DelayedRecord:
     offset: Int64
 
 
+class State(IntEnum):
+    """The state of a record."""
+
+    WAITS = 0
+    PLANNED = 1
+    """It is on its way to its target."""
+    CANCELLED = 2
+    OVER = 3
+    """It is forwarded, a dead letter, has expired, or was cancelled long ago; or there is none."""
+
+
+@nested
+class StateOfRecord:
+    """The state of one record."""
+
+    offset: Int64
+    state: Int8 = field(default=0)
+    """See `State`."""
+    due_ms: Int64 = field(default=-1)
+    """The time at which it is due if that was changed, in ms since the epoch; -1 if it was not."""
+    error_code: Int16 = field(default=0)
+    """OFFSET_OUT_OF_RANGE if the offset is not in the log."""
+
+
 @nested
 class ListedPartitionResult:
     """The records of one partition, in the order in which they are due."""
@@ -60,6 +87,7 @@ class ListedPartitionResult:
     next_due_ms: Int64 = field(default=-1)
     next_offset: Int64 = field(default=-1)
     """The position after which the list goes on; -1 and -1 at its end."""
+    states: list[StateOfRecord] = field(default=[])
 
 
 @nested

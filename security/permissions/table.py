@@ -94,6 +94,7 @@ TABLE: Final[Mapping[ApiKey, Sequence[Guard]]] = {
     ApiKey.LIST_DELAYED: (READ_TOPICS,),
     ApiKey.ALTER_DELAYED: (Each(Need(Op.DELETE, TOPIC), "topics", "topics", NAME),),
     ApiKey.DESCRIBE_FORWARDING: (DESCRIBE_TOPICS,),
+    ApiKey.REFIRE_FORWARDED: (Whole(Need(Op.DELETE, TOPIC), "topic"),),
     # Groups.
     ApiKey.FIND_COORDINATOR: (Coordinators(),),
     ApiKey.JOIN_GROUP: (READ_GROUP,),

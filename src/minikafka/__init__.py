@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     )
     from .client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource
     from .client.admin.credential_types import ScramChange
-    from .client.admin.delayed_types import DelayedRecord, ForwardingStatus, ForwardingTarget
+    from .client.admin.delayed_types import (
+        DelayedRecord,
+        DelayedState,
+        ForwardingStatus,
+        ForwardingTarget,
+    )
     from .client.admin.group_types import GroupDescription, GroupListing, GroupMember
     from .client.admin.lag_types import PartitionLag
     from .client.admin.log_types import LogDirectory, ReplicaInfo, TopicPartitionReplica
@@ -143,7 +148,12 @@ _HOMES = {
     ),
     ".client.admin.config_types": ("ConfigChange", "ConfigEntry", "ConfigResource"),
     ".client.admin.credential_types": ("ScramChange",),
-    ".client.admin.delayed_types": ("DelayedRecord", "ForwardingStatus", "ForwardingTarget"),
+    ".client.admin.delayed_types": (
+        "DelayedRecord",
+        "DelayedState",
+        "ForwardingStatus",
+        "ForwardingTarget",
+    ),
     ".client.admin.group_types": ("GroupDescription", "GroupListing", "GroupMember"),
     ".client.admin.lag_types": ("PartitionLag",),
     ".client.admin.log_types": ("LogDirectory", "ReplicaInfo", "TopicPartitionReplica"),
@@ -265,6 +275,7 @@ __all__ = [
     "CorruptRecord",
     "CreatedTopic",
     "DelayedRecord",
+    "DelayedState",
     "DelegationToken",
     "DeliveryFailed",
     "DeliveryTimeout",

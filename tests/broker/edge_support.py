@@ -54,6 +54,7 @@ class FakePartition(Partition):
     def __init__(self, index: int, *, commits: bool = True) -> None:
         self.topic_id, self.topic, self.index = TOPIC_ID, TOPIC, index
         self.role = NoRole(PartitionMetadata(1, 0, 0, (1,), (1,)), 0)
+        self.staging = SimpleNamespace(throttle_ms=0)  # type: ignore[assignment]
         self.commits = commits
         self.batches: list[tuple[int, int, bytes]] = []
         self.staged: list[tuple[Appended, bytes]] = []

@@ -167,6 +167,7 @@ ROWS: Sequence[tuple[ApiKey, Row]] = (
     (ApiKey.LIST_DELAYED, Row(ONE_TOPIC, [(Op.READ, T)])),
     (ApiKey.ALTER_DELAYED, Row(ONE_TOPIC, [(Op.DELETE, T)])),
     (ApiKey.DESCRIBE_FORWARDING, Row(INDEXES, [(Op.DESCRIBE, T)])),
+    (ApiKey.REFIRE_FORWARDED, Row({"topic": TOPIC}, [(Op.DELETE, T)])),
     (ApiKey.FIND_COORDINATOR, Row(_coordinator(0, "g"), [(Op.DESCRIBE, G)], [[(Op.READ, G)]])),
     (ApiKey.JOIN_GROUP, Row(GROUP, [(Op.READ, G)])),
     (ApiKey.SYNC_GROUP, Row(GROUP, [(Op.READ, G)])),

@@ -151,6 +151,7 @@ async def test_api_versions_tells_what_a_kafka_broker_of_today_tells(
         ApiKey.DESCRIBE_FORWARDING: (0, 0),
         ApiKey.AUDIT_EVENTS: (0, 0),
         ApiKey.WRITE_TRACE: (0, 0),
+        ApiKey.REFIRE_FORWARDED: (0, 0),
     }
     at_zero = ["group.version", "kraft.version", "share.version", "streams.version"]
     expected = ["metadata.version"] * (version >= 3) + at_zero * (version >= 4)

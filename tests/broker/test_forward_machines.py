@@ -12,7 +12,15 @@ from minikafka.broker.forward.drafting import Outlook, draft, replace_in
 from minikafka.broker.forward.due_index import RUN_ENTRIES, SMALL_RUN, SMALL_RUNS, DueIndex, Entry
 from minikafka.broker.forward.emitting import build, partition_of
 from minikafka.broker.forward.folding import Folded, SourceState
-from minikafka.broker.forward.lead import Lead, NeedsId, Wanted, grouped, replace
+from minikafka.broker.forward.lead import (
+    Lead,
+    NeedsId,
+    Wanted,
+    grouped,
+    replace,
+    without_deleted,
+)
+from minikafka.broker.forward.refiring import MOST_REQUESTS, Found, Refire, Refired, Refires
 from minikafka.broker.forward.steps import GONE, REPLACED, End, Kind, Plan, Step, decode, encode
 from minikafka.broker.forward.targets import (
     LONGEST_REST_MS,
@@ -556,6 +564,56 @@ def test_records_of_a_deleted_target_are_dead_letters_together() -> None:
     assert (found.ends, found.wanted) == ((End(1, GONE), End(2, GONE)), ())
     assert found.dead == (4, 5, 9)
     assert replace(gave_up, has_dead_letters=False).dead == ()
+
+
+def test_a_plan_is_made_again_without_the_records_that_are_not_there() -> None:
+    """Otherwise it would be given up and made again for ever."""
+    wanted = [Wanted(T0, Kind.DUE, (3, 5, 7)), Wanted(T0, Kind.DUE, (5,))]
+    kept, deleted = without_deleted(wanted, lambda offset: offset in (3, 5))
+    assert ([each.offsets for each in kept], deleted) == ([(7,)], [3, 5, 5])
+
+
+def asked(told: list[Refired], first: int = 0, last: int = -1, since_ms: int = 0) -> Refire:
+    return Refire(first, last, since_ms, -1, -1, told.append)
+
+
+def test_what_is_repeated_is_in_a_range_since_a_time_and_not_on_its_way() -> None:
+    old = dataclasses.replace(plan(1, 3, 5, 8, 9), planned_ms=100)
+    assert asked([]).of(old, {8: None}) == (3, 5, 9)
+    assert asked([], 4, 9, since_ms=100).of(old, {}) == (5, 8)
+    assert asked([], since_ms=101).of(old, {}) == ()
+    assert asked([]).of(dataclasses.replace(old, kind=Kind.DEAD_LETTER), {}) == ()
+
+
+def test_plans_that_were_replaced_or_given_up_are_not_repeated_and_each_record_is_once() -> None:
+    found = Found(asked([]), [plan(9, 2)])
+    found.add(Step((plan(1, 1, 2, 3), plan(2, 4), plan(3, 5))), is_asked=True)
+    knew_all = [found.knows_all_ends]
+    ends = (End(1, REPLACED), End(2, GONE), End(3, 17))
+    found.add(Step((plan(4, 1), plan(5, 3, 5)), ends), is_asked=True)
+    found.add(Step((plan(6, 8),), (End(4, 18), End(77, 5))), is_asked=False)
+    delivered = [(one.plan_id, offsets) for one, offsets in found.delivered()]
+    assert delivered == [(3, (5,)), (4, (1,)), (5, (3,))]
+    found.add(Step((), (End(5, REPLACED),)), is_asked=False)
+    assert [*knew_all, found.knows_all_ends] == [False, True]
+    assert [one.plan_id for one, _ in found.delivered()] == [3, 4]
+
+
+def test_a_request_to_repeat_is_answered_once_it_is_committed_or_the_leader_changes() -> None:
+    told: list[Refired] = []
+    refires = Refires()
+    for _ in range(MOST_REQUESTS + 1):
+        refires.ask(asked(told))
+    assert told == [Refired(ErrorCode.THROTTLING_QUOTA_EXCEEDED)]
+    refires.on_written(Refired(records=7))
+    assert len(told) == 1
+    refires.on_committed()
+    assert told[1:] == [Refired(records=7)]
+    refires.on_written(Refired(records=8))
+    refires.fail()
+    refires.on_committed()
+    assert told[2:] == [Refired(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * (MOST_REQUESTS - 1)
+    assert not refires
 
 
 def test_batches_are_bounded_in_number_and_size() -> None:

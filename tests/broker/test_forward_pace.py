@@ -1,4 +1,12 @@
-from minikafka.broker.forward.pace import LOOK_MS, PACE_MS, QUIET_MS, REST_MS, Pace
+from minikafka.broker.forward.pace import (
+    LOOK_MS,
+    PACE_MS,
+    QUIET_MS,
+    REST_MS,
+    THROTTLE_MS,
+    Pace,
+    throttle_ms,
+)
 
 
 def test_small_steps_are_apart_and_full_ones_are_not() -> None:
@@ -38,3 +46,9 @@ def test_after_a_failure_nothing_is_tried_for_a_while() -> None:
     assert pace.next_ms(1, 0, has_ends=True) == REST_MS
     assert pace.next_ms(1, None, has_ends=False) == REST_MS
     assert not pace.is_resting(REST_MS)
+
+
+def test_r_33_producers_are_held_back_from_four_fifths_on_and_more_and_more() -> None:
+    told = [throttle_ms(pending, 1_000) for pending in (0, 799, 800, 801, 900, 1_000, 5_000)]
+    assert told == [0, 0, 1, 5, 500, THROTTLE_MS, THROTTLE_MS]
+    assert throttle_ms(0, 1) == 0

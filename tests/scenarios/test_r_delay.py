@@ -1,7 +1,7 @@
 """Scenarios R: delay topics, whose records the Forwarder moves to their target, exactly once."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -11,14 +11,23 @@ import pytest
 from minikafka.broker.forward.steps import Step, encode
 from minikafka.broker.forward.taking import READ_BYTES
 from minikafka.client.errors import AdminError, DeliveryFailed
+from minikafka.client.net.connection import KafkaConnection
 from minikafka.client.producer.producer import Producer
 from minikafka.protocol.delays import DELAY_MS, DELIVER_AT, DUE, HOPS, SOURCE
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from minikafka.protocol.partitioning import partition_for_key
 from minikafka.protocol.records.batch_header import CONTROL_BIT
+from minikafka.protocol.records.records import BatchBuilder
 from minikafka.protocol.types import TopicPartition
+from minikafka.security.quotas import PENDING
 from minikafka.storage.producer_state import FORWARD_EPOCH
 
+from ..simulation.cluster import BROKER_PORT
 from ..simulation.stage import Stage, staged
 from .delay_stage import (
     FIXED_100,
@@ -432,6 +441,45 @@ async def test_r_33_as_many_may_wait_as_the_setting_says(stage: Stage) -> None:
     await park(stage, (b"more", 60_000))
 
 
+async def produce_raw(stage: Stage, topic: str, *, reps: int = 1) -> tuple[list[int], float]:
+    """Produce a record so many times over one connection; return throttle times, and how long."""
+    client = await stage.client()
+
+    async def ask() -> list[int]:
+        connection = await KafkaConnection.open(client.runtime, "broker-1", BROKER_PORT)
+        told: list[int] = []
+        for _ in range(reps):
+            batch = BatchBuilder()
+            batch.append(client.runtime.wall_ms(), b"k", b"v", [(DELAY_MS, b"900000")])
+            data = PartitionProduceData(index=0, records=bytes(batch.build()))
+            topics = [TopicProduceData(name=topic, partition_data=[data])]
+            request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=topics)
+            told.append((await connection.request(request, version=9)).throttle_time_ms)
+        await connection.close()
+        return told
+
+    began_at = stage.now
+    return await client.ask(ask), stage.now - began_at
+
+
+@staged()
+async def test_r_33_producers_of_any_client_are_held_back_before_that(stage: Stage) -> None:
+    await delay_topic(stage, {"minikafka.delay.pending.max": "100"})
+    await stage.create_topic("other", [[1, 2, 3]], configs=MIN_ISR)
+    await park(stage, *[(b"%d" % each, 900_000) for each in range(75)])
+    told, _ = await produce_raw(stage, "later", reps=20)
+    assert told[:5] == [0] * 5
+    held = [each for each in told if each]
+    assert len(held) >= 13
+    assert held == sorted(held)
+    assert held[-1] > 500
+    # The client ignores what it is told: its connection is not read for as long.
+    told, seconds = await produce_raw(stage, "later", reps=2)
+    assert seconds > told[0] / 1_000 > 0.5
+    assert (await produce_raw(stage, "other", reps=3))[0] == [0] * 3
+    assert stage.broker(1).parts.edge.quotas.throttled[PENDING] >= 15
+
+
 @staged()
 async def test_r_28_steps_may_be_larger_than_the_topics_messages(stage: Stage) -> None:
     await delay_topic(stage, targets=3)
@@ -641,3 +689,28 @@ async def test_r_19_a_leader_whose_clock_is_far_ahead_forwards_nothing_until_it_
     stage.skew(1, 3_600_000)
     await until_idle(stage)
     assert await stage.read("now") == [b"a", b"b"]
+
+
+@staged()
+async def test_r_19_a_clock_that_is_set_back_while_due_records_are_read_plans_none_early(
+    stage: Stage,
+) -> None:
+    await delay_topic(stage, {"minikafka.delay.timestamp": "now"})
+    await park(stage, (b"before", 10))  # So that the next plan has its producer id.
+    await until_idle(stage)
+    stage.skew(1, 900)
+    parked = source_of(stage, 1).parked
+    read = parked.read
+
+    async def read_slowly(offsets: Iterable[int], most: int | None = None) -> Any:
+        wanted = [*offsets]
+        if wanted:
+            parked.read = read  # type: ignore[method-assign]
+            stage.skew(1, -900)
+        return await read(wanted, most)
+
+    parked.read = read_slowly  # type: ignore[method-assign, assignment]
+    await park(stage, (b"a", 2_000))
+    await until_idle(stage)
+    *_, found = await in_target(stage)
+    assert found.timestamp_ms >= int(headers_of(found)[DUE] or b"")

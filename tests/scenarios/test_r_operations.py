@@ -1,15 +1,19 @@
 """Scenarios R: records that wait are listed, cancelled, and get other times."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 
 from minikafka.broker.forward.changing import Change
+from minikafka.client.admin.admin import Admin
 from minikafka.client.admin.delayed_types import DelayedRecord
+from minikafka.client.consumer.delayed_records import show, with_key
 from minikafka.client.errors import AdminError
 from minikafka.protocol.delays import DELIVER_AT, DUE
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.list_delayed import State
 from minikafka.protocol.types import TopicPartition
 
 from ..simulation.scraper import METRICS, exposition
@@ -199,10 +203,12 @@ async def test_only_leaders_of_delay_topics_tell_what_waits(stage: Stage) -> Non
 
 @pytest.mark.moves(
     "minikafka_forward_cancelled_total",
+    "minikafka_forward_clock_held",
     "minikafka_forward_deadlettered_total",
     "minikafka_forward_dropped_total",
     "minikafka_forward_forwarded_total",
     "minikafka_forward_held",
+    "minikafka_forward_lateness_ms",
     "minikafka_forward_overdue_seconds",
     "minikafka_forward_pending",
     "minikafka_forward_planned",
@@ -219,6 +225,10 @@ async def test_what_waits_is_held_and_is_over_shows_in_the_metrics(stage: Stage)
     await park(stage, (b"a", MINUTE_MS), (b"b", MINUTE_MS), (b"c", 10))
     await stage.until(lambda: told("forwarded_total") == 1, "c")
     assert (told("pending"), told("overdue_seconds"), told("held")) == (2, 0, 0)
+    assert (told("lateness_ms_count"), told("clock_held")) == (1, 0)
+    assert 0 < told("lateness_ms_sum") < 1_000
+    await park(stage, (b"d", 10))
+    await stage.until(lambda: told("lateness_ms_count") == 2, "d")
     await cancel(stage, 0)
     assert told("cancelled_total") == 1
     await stage.alter_configs("now", {"max.message.bytes": "500"})
@@ -236,3 +246,66 @@ async def test_what_waits_is_held_and_is_over_shows_in_the_metrics(stage: Stage)
     await stage.delete_topic("now")
     await stage.alter_configs("later", {"minikafka.delay.paused": None})
     await stage.until(lambda: told("dropped_total") >= 1, "nobody takes b", 60)
+    stage.skew(1, 30_000)
+    await stage.until(lambda: told("clock_held") == 1, "its clock is far ahead", 30)
+    stage.skew(1, -30_000)
+    await stage.until(lambda: told("clock_held") == 0, "its clock is right", 30)
+
+
+@staged()
+async def test_r_24_what_is_deleted_while_it_waits_counts_as_cancelled(stage: Stage) -> None:
+    await delay_topic(stage)
+    await park(stage, (b"a", 100))
+    await until_idle(stage)
+    await park(stage, (b"b", 2_000), (b"c", MINUTE_MS))
+    (first, *_) = await listed(stage)
+    await park(stage, (b"d", 2_000))
+    await cancel(stage, first.offset)
+    source = source_of(stage, 1)
+    assert source.counts.cancelled == 1
+    behind = (await listed(stage))[-1].offset + 1
+    stage.invariants.on_delete_asked(("later", 0), behind)
+    await stage.admin(lambda admin: admin.delete_records({HERE: behind}))
+    await stage.until(lambda: source.counts.cancelled == 2, "c is counted, and b not again")
+    await until_idle(stage)
+    assert [record.value for record in await in_target(stage)] == [b"a", b"d"]
+    assert [source_of(stage, each).counts.cancelled for each in (2, 3)] == [0, 0]
+
+
+@staged()
+async def test_r_17_a_record_is_shown_with_its_state_and_found_by_its_key(stage: Stage) -> None:
+    await delay_topic(stage)
+    client = await park(stage, (b"a", 100), (b"b", MINUTE_MS), (b"c", MINUTE_MS), (b"d", MINUTE_MS))
+    now_ms = client.runtime.wall_ms()
+    await cancel(stage, 2)
+    await reschedule(stage, {3: now_ms + 7 * MINUTE_MS})
+    await stage.until(lambda: stage.partition(2, "now").high_watermark == 1, "a")
+    await stage.sleep(2)
+
+    async def ask(do: Callable[[Admin], Awaitable[Any]]) -> Any:
+        return await stage.admin(do)
+
+    shown = [
+        await ask(partial(show, partition=HERE, offset=offset, runtime=client.runtime))
+        for offset in range(4)
+    ]
+    assert [each.state for each in shown] == [
+        State.OVER,
+        State.WAITS,
+        State.CANCELLED,
+        State.WAITS,
+    ]
+    assert shown[1].due_ms == shown[1].record.timestamp_ms + MINUTE_MS
+    assert shown[3].due_ms == now_ms + 7 * MINUTE_MS
+    assert (shown[1].targets, shown[1].record.value) == (("now",), b"b")
+    with pytest.raises(AdminError, match="OFFSET_OUT_OF_RANGE"):
+        await ask(partial(show, partition=HERE, offset=99, runtime=client.runtime))
+    found = await listed(stage)
+    of_key = await ask(partial(with_key, found=found, key=b"d", runtime=client.runtime))
+    assert [each.offset for each in of_key] == [3]
+    stage.block(1, 2)
+    await reschedule(stage, {3: None})
+    source = source_of(stage, 1)
+    await stage.until(lambda: bool(source.schedule.state.plans), "a plan that is not sent", 30)
+    planned = await ask(partial(show, partition=HERE, offset=3, runtime=client.runtime))
+    assert (planned.state, planned.due_ms) == (State.PLANNED, 0)

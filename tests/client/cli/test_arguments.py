@@ -157,6 +157,12 @@ def test_the_environment_does_not_stand_against_bootstrap_controller(
 def test_every_tool_that_asks_brokers_says_that_the_environment_is_asked(
     run: Run, command: str
 ) -> None:
-    one_of_several = {"plan": ["balance"], "delay": ["list"], "dlq": ["list"], "audit": ["tail"]}
+    one_of_several = {
+        "plan": ["balance"],
+        "delay": ["list"],
+        "dlq": ["list"],
+        "audit": ["tail"],
+        "forward": ["stats"],
+    }
     _, out, _ = run(command, *one_of_several.get(command, []), "--help")
     assert "MINIKAFKA_BOOTSTRAP_SERVERS" in " ".join(out.split())

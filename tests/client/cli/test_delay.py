@@ -3,8 +3,12 @@ import json
 import pytest
 
 from minikafka.client.admin.delayed_types import DelayedRecord, ForwardingStatus, ForwardingTarget
-from minikafka.client.cli.delay import list_lines, shown, stats_lines, time_ms
+from minikafka.client.cli.delay import list_lines, show_lines, shown, stats_lines, time_ms
+from minikafka.client.consumer.delayed_records import ShownRecord
+from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.list_delayed import State
+from minikafka.protocol.records.batch_header import TimestampType
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.errors import ConfigError
 
@@ -59,3 +63,39 @@ def test_a_time_that_is_none_is_refused_before_anything_is_asked(run: Run) -> No
     )
     assert code == 2
     assert "--at" in err
+
+
+def test_what_is_forwarded_again_must_be_said(run: Run) -> None:
+    code, _, err = run("forward", "refire", "later", "0", "--bootstrap-server", "h:1")
+    assert code == 2
+    assert "--since" in err
+
+
+def test_a_record_is_shown_with_its_state_target_and_headers() -> None:
+    headers = [("minikafka-delay-ms", b"5"), ("raw", b"\xff"), ("none", None)]
+    record = ConsumerRecord(
+        topic="later",
+        partition=0,
+        offset=7,
+        timestamp_ms=NOON - 5,
+        timestamp_type=TimestampType.CREATE_TIME,
+        key=b"k",
+        value=b"12345",
+        headers=headers,
+    )
+    found = ShownRecord(record, State.WAITS, NOON, ("now", "audit"))
+    assert show_lines(found, is_json=False) == [
+        "later-0@7",
+        "  State   waits",
+        "  Due     2026-09-27T12:00:00.000Z",
+        "  Target  now, audit",
+        "  Key     k",
+        "  Value   5 bytes",
+        "  Header  minikafka-delay-ms: 5",
+        "  Header  raw: \\xff",
+        "  Header  none: None",
+    ]
+    (line,) = show_lines(found, is_json=True)
+    told = json.loads(line)
+    assert (told["state"], told["due_ms"], told["key"]) == ("waits", NOON, "k")
+    assert told["headers"][0] == ["minikafka-delay-ms", "5"]

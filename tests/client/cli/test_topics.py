@@ -7,6 +7,7 @@ from typing import Any, Self
 import pytest
 
 from minikafka.client.admin.config_types import ConfigChange, ConfigEntry, ConfigResource
+from minikafka.client.admin.delayed_types import ForwardingStatus
 from minikafka.client.admin.replica_types import FollowerState, ReplicaRole, ReplicaState
 from minikafka.client.admin.topic_types import (
     CreatedTopic,
@@ -74,6 +75,15 @@ class FakeAdmin:
     async def delete_topics(self, names: Sequence[str]) -> None:
         for name in names:
             del self.topics[name]
+
+    async def describe_forwarding(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, ForwardingStatus]:
+        assert partitions == [TopicPartition("later", 0), TopicPartition("later", 1)]
+        return {
+            partitions[0]: ForwardingStatus(3, 1, None, 0, 0, 0, 0, []),
+            partitions[1]: ForwardingStatus(3, 0, None, 9, 9, 9, 9, []),
+        }
 
     async def list_topics(self, *, include_internal: bool) -> list[TopicListing]:
         return [
@@ -154,6 +164,23 @@ def test_create_describe_list_delete(run: Run, admin: FakeAdmin) -> None:
     assert run(*TO, "--list") == (0, "t\n", "")
     assert run(*TO, "--delete", "--topic", "t") == (0, "", "")
     assert run(*TO, "--list") == (0, "", "")
+
+
+def test_a_topic_with_records_that_wait_is_deleted_only_with_force(
+    run: Run, admin: FakeAdmin
+) -> None:
+    admin.put("later", [(1,), (2,)])
+    admin.put("t", [(1,)])
+    admin.configs["later"] = {"minikafka.delay.target": "t"}
+    code, _, err = run(*TO, "--delete", "--topic", "later|t")
+    assert code == 1
+    assert "7 records of 'later' are yet to be forwarded: --force-pending" in err
+    assert [*admin.topics] == ["later", "t"]
+    assert run(*TO, "--delete", "--topic", "t") == (0, "", "")
+    assert run(*TO, "--delete", "--topic", "later", "--force-pending") == (0, "", "")
+    assert admin.topics == {}
+    code, _, err = run(*TO, "--list", "--force-pending")
+    assert (code, "--force-pending needs --delete" in err) == (2, True)
 
 
 def test_an_existing_topic(run: Run, admin: FakeAdmin) -> None:
