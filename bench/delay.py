@@ -19,7 +19,9 @@ from minikafka import Admin, ConfigChange, ConfigResource, NewTopic
 from minikafka.deploy.local_cluster import LocalCluster
 from minikafka.protocol.delays import DELIVER_AT, DUE, SOURCE
 
+from .latency import open_loop
 from .meters import cpu_seconds, pss_mib
+from .requests import produce
 
 SOURCE_TOPIC, TARGET_TOPIC = "parked", "due"
 RECORD_BYTES = 100
@@ -33,6 +35,11 @@ BACKLOG = 200_000
 PENDING = 1_000_000
 LONG_MS = 20 * 24 * 3_600_000
 SETTLE_SECONDS = 3.0
+BURST = 500_000
+BURST_LEAD_SECONDS = 60
+OTHERS = 200
+"""Requests a second of another producer."""
+OTHERS_SECONDS = 10.0
 
 
 Headers = list[tuple[str, bytes]]
@@ -60,6 +67,17 @@ class Drained(NamedTuple):
     """CPU of all brokers."""
 
 
+class Burst(NamedTuple):
+    """Many records that are due in one second, and requests of others meanwhile (acks=all)."""
+
+    records: int
+    seconds: float
+    """From when the first was due until all were in the target."""
+    p99_ms: float
+    """Of requests of one record to another topic, while the records are forwarded."""
+    p99_ms_alone: float
+
+
 class Pending(NamedTuple):
     """What waits, in one partition of one broker."""
 
@@ -74,6 +92,7 @@ def measure(rates: Iterable[int] = (1_000, RATE), pending: int = PENDING) -> dic
     return {
         "lateness": [lateness(rate)._asdict() for rate in rates],
         "drained": drain()._asdict(),
+        "burst": burst()._asdict(),
         "pending": waiting(pending)._asdict(),
     }
 
@@ -125,6 +144,33 @@ def drain(count: int = BACKLOG) -> Drained:
             pass
         seconds, cpu = time.perf_counter() - began, _cpu(cluster) - before
     return Drained(count, count / seconds, count / cpu)
+
+
+def burst(count: int = BURST) -> Burst:
+    """Let many records become due at once, and measure what others feel of it."""
+    with LocalCluster(brokers=3) as cluster:
+        _create(cluster)
+        with Admin(cluster.bootstrap) as admin:
+            admin.create_topics([NewTopic("other", 1, 3)])
+            leader = cluster.node(admin.describe_topics(["other"])["other"].partitions[0].leader_id)
+        address = (leader.host, leader.port)
+        frame = produce("other", record_bytes=RECORD_BYTES, batch_bytes=0, acks=-1).frame
+        open_loop(address, frame, OTHERS, SETTLE_SECONDS)
+        alone = open_loop(address, frame, OTHERS, OTHERS_SECONDS)
+        first_ms = round(time.time() * 1000) + BURST_LEAD_SECONDS * 1000
+        dice = random.Random(count)
+        dues = (first_ms + dice.randrange(1000) for _ in range(count))
+        _park(cluster, ({DELIVER_AT: str(due)} for due in dues))
+        if time.time() * 1000 > first_ms:
+            raise RuntimeError("parking the records took longer than BURST_LEAD_SECONDS")
+        time.sleep(first_ms / 1000 - time.time())
+        meanwhile = open_loop(address, frame, OTHERS, OTHERS_SECONDS)
+        last_ms = max(appended_ms for appended_ms, _ in _arrivals(cluster, count))
+    return Burst(count, (last_ms - first_ms) / 1000, *map(_p99_ms, (meanwhile, alone)))
+
+
+def _p99_ms(seconds: list[float]) -> float:
+    return 1000 * sorted(seconds)[len(seconds) * 99 // 100]
 
 
 def waiting(count: int) -> Pending:
@@ -217,6 +263,7 @@ def checks(results: dict[str, Any]) -> list[tuple[str, str, float, bool]]:
     if found is None:
         return []
     late, drained, waits = found["lateness"][-1], found["drained"], found["pending"]
+    slower = found["burst"]["p99_ms"] / found["burst"]["p99_ms_alone"]
     p50, p99, rate = late["p50"], late["p99"], drained["records_per_cpu_second"]
     bytes_each = waits["mib_added"] * (1 << 20) / waits["records"]
     at = f"delay topic at {late['rate']:,} due records/s"
@@ -224,6 +271,12 @@ def checks(results: dict[str, Any]) -> list[tuple[str, str, float, bool]]:
         (f"{at}: lateness p50 (ms)", "≤ 20", p50, p50 <= 20),
         (f"{at}: lateness p99 (ms)", "≤ 250", p99, p99 <= 250),
         ("delay topic, a backlog (records in a CPU second)", "≥ 20,000", rate, rate >= 20_000),
+        (
+            "others' produce p99 while 500,000 are due in a second (ratio)",
+            "≤ 2",
+            slower,
+            slower <= 2,
+        ),
         (
             "delay topic, memory of a record that waits (bytes)",
             "≤ 13",
@@ -238,7 +291,7 @@ def section(results: dict[str, Any]) -> list[str]:
     found = results.get("delay")
     if found is None:
         return []
-    drained, waits = found["drained"], found["pending"]
+    drained, waits, burst = found["drained"], found["pending"], found["burst"]
     return [
         "",
         "## Delay topics",
@@ -259,6 +312,10 @@ def section(results: dict[str, Any]) -> list[str]:
         f"{drained['records_per_cpu_second']:,.0f}. Of {waits['records']:,} records that wait in "
         f"one partition the broker holds {waits['mib_added']:.0f} MiB, and it forwards again "
         f"{waits['ready_again_seconds']:.1f} s after its process is started.",
+        "",
+        f"{burst['records']:,} records that are due in one second are forwarded in "
+        f"{burst['seconds']:.0f} s; p99 of another producer is {burst['p99_ms']:.1f} ms meanwhile, "
+        f"and {burst['p99_ms_alone']:.1f} ms alone.",
     ]
 
 
