@@ -93,7 +93,7 @@ class Taking:
         retry_ms = self._ground.runtime.monotonic_ms() + RETRY_MS
         for reason, entries in waiting.items():
             self.shelves.add(reason, entries)
-            self._retry_ms[reason] = retry_ms
+            self._retry_ms.setdefault(reason, retry_ms)
             self._leave(entries)
         known = self._retry_ms
         self._retry_ms = {each: known[each] for each in self.shelves.reasons if each in known}
@@ -158,6 +158,7 @@ class Taking:
         for reason in self.shelves.reasons:
             ready_ms = self._ready_ms(reason, now_ms)
             if ready_ms is not None and ready_ms <= now_ms and len(taken) < self._most:
+                self._retry_ms[reason] = now_ms + RETRY_MS
                 taken += self.shelves.take(reason, self.taken_ms, self._most - len(taken))
         return taken
 

@@ -107,6 +107,21 @@ async def test_r_50_records_for_a_topic_that_is_gone_hold_up_no_other(stage: Sta
 
 
 @staged()
+async def test_r_50_what_is_sent_meanwhile_lets_nothing_wait_longer_for_a_topic_that_is_gone(
+    stage: Stage,
+) -> None:
+    await topics(stage, [EU])
+    await stage.create_topic("dead", 1)
+    await stage.alter_configs("later", {"minikafka.deadletter.topic": "dead"})
+    await stage.alter_configs("later", {"minikafka.delay.undeliverable.ms": "3000"})
+    await stage.delete_topic("b")
+    for number in range(12):
+        await send(stage, (b"eu-", b"%d" % number, {}))
+        await stage.sleep(0.5)
+    assert b"0" in await stage.read("dead")
+
+
+@staged()
 async def test_r_50_what_waits_for_a_target_that_takes_nothing_is_planned_when_it_does(
     stage: Stage,
 ) -> None:
