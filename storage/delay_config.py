@@ -140,6 +140,11 @@ class DelayConfig:
         return bool(self.target)
 
     @property
+    def replaces(self) -> bool:
+        """True if of each key only the newest record that waits is forwarded."""
+        return self.replace == KEY
+
+    @property
     def names_target(self) -> bool:
         """True if each record names its target."""
         return self.target == BY_NAME
@@ -153,7 +158,7 @@ class DelayConfig:
             self.by,
             self.delay_ms,
             self.max_ms,
-            self.replace == KEY,
+            self.replaces,
             self.targets if self.names_target else (),
             self.partition == NAMED,
         )

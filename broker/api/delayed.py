@@ -1,7 +1,6 @@
 """ListDelayed, AlterDelayed, DescribeForwarding, RefireForwarded: delay topics led here."""
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import islice
 
 from ...protocol.api import ApiKey
@@ -226,10 +225,14 @@ def refire_forwarded(
             )
         )
 
-    late = partial(done, Refired(ErrorCode.REQUEST_TIMED_OUT))
-    deadline = call.edge.deadlines.after(max(request.timeout_ms, 0), late)
+    def late() -> None:
+        source.withdraw(asked)
+        done(Refired(ErrorCode.REQUEST_TIMED_OUT))
+
     first, last, since_ms = request.from_offset, request.to_offset, request.since_ms
-    source.refire(Refire(first, last, since_ms, request.position, request.end, done))
+    asked = Refire(first, last, since_ms, request.position, request.end, done)
+    deadline = call.edge.deadlines.after(max(request.timeout_ms, 0), late)
+    source.refire(asked)
     return answer
 
 

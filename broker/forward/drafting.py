@@ -56,9 +56,9 @@ class Outlook:
     """True if records may be forwarded to the topic of this name now."""
     deleted: Container[int] = ()
     """Offsets of other records that are not in the log any more."""
-    is_held: Callable[[TopicIdPartition, bool], bool] = lambda _, several: False
-    """Returns True if a record has to wait for a target partition: its only one, or one of
-    several."""
+    is_held: Callable[[Reason, bool], bool] = lambda _, several: False
+    """Returns True if a record has to wait for a target partition, or for a topic by its name: its
+    only one, or one of several."""
     most_bytes: Callable[[TopicIdPartition], int] = lambda _: MOST_BYTES
     """Returns the most bytes of records in one batch for a target partition."""
 
@@ -166,6 +166,9 @@ def _targets_of(
         names = (name,)
     if not names:
         made.passed.append(entry.offset)
+        return []
+    if len(names) == 1 and outlook.is_held(names[0], False):
+        made.wait(names[0], entry)
         return []
     allowed = [name for name in names if outlook.may_write(name)]
     found = [topic for topic in map(outlook.topic, allowed) if topic is not None]

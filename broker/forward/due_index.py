@@ -16,7 +16,9 @@ RUN_ENTRIES: Final = 8_192
 SMALL_RUN: Final = RUN_ENTRIES // 8
 """A run with fewer entries left is small."""
 SMALL_RUNS: Final = 16
-"""The number of small runs that are merged to one."""
+"""The number of small runs that are merged."""
+MOST_FORGOTTEN: Final = 10_000
+"""The most entries that are removed in one turn because they are over."""
 _NARROW, _WIDE = "I", "q"
 
 
@@ -157,8 +159,11 @@ class DueIndex:
         return taken
 
     def forget(self, is_over: Callable[[Entry], bool]) -> None:
-        """Remove the first entries as long as they are over."""
-        while (first := self._first()) is not None and is_over(first):
+        """Remove the first entries as long as they are over, at most MOST_FORGOTTEN."""
+        for _ in range(MOST_FORGOTTEN):
+            first = self._first()
+            if first is None or not is_over(first):
+                break
             self._drop_first()
 
     def purge(self, is_over: Callable[[Entry], bool]) -> Iterator[None]:
@@ -178,7 +183,7 @@ class DueIndex:
                 if kept:
                     self._size += len(kept)
                     self._add_run(_Run.of(kept))
-        self._merge_small_runs()
+                self._merge_small_runs()
 
     def behind(self, entry: Entry) -> Iterator[Entry]:
         """Return the entries that follow this one in order; the index must not change meanwhile."""
@@ -213,7 +218,8 @@ class DueIndex:
         self._heads = [head for head in self._heads if head[1] not in small]
         heapq.heapify(self._heads)
         merged = sorted(entry for run in small.values() for entry in run)
-        self._add_run(_Run.of(merged))
+        for at in range(0, len(merged), RUN_ENTRIES):
+            self._add_run(_Run.of(merged[at : at + RUN_ENTRIES]))
 
     def _drop_first(self) -> None:
         self._size -= 1

@@ -16,7 +16,7 @@ from ...protocol.types import TopicPartition
 from ...storage.delay_config import DUE, NAMED, ORIGINAL, SAME, DelayConfig
 from ...storage.producer_state import FORWARD_EPOCH
 from ...storage.topic_config import TopicConfig
-from .steps import Kind, Plan
+from .steps import Plan
 
 _SAID: Final = {
     ErrorCode.REQUEST_TIMED_OUT: "EXPIRED: minikafka-ttl-ms or minikafka-expires-at has passed.",
@@ -45,7 +45,7 @@ def build(
         name = f"{source.topic}/{source.partition}/{offset}"
         said_ms = due_ms if is_timed else plan.planned_ms
         headers = forwarded_headers(record.headers, name, said_ms)
-        if plan.kind is Kind.DEAD_LETTER:
+        if plan.kind.is_dead:
             why = ErrorCode(plan.code)
             place = (source.topic, source.partition, offset)
             said = _SAID.get(why) or f"{why.name}: {why.doc}"

@@ -14,9 +14,9 @@ record is.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from ...protocol.delays import DelayRule
 from ...protocol.errors import RemoteProtocolError
@@ -51,6 +51,9 @@ class Keyed(NamedTuple):
     key: bytes
     cancels: bool
     """True if it has no value: it only takes the place of another one."""
+
+
+E = TypeVar("E", Entry, Keyed)
 
 
 def short_key(key: bytes) -> bytes:
@@ -131,10 +134,12 @@ class SourceState:
             self.moved = {each: due for each, due in self.moved.items() if each >= offset}
         self.settled.rise_to(offset)
         if offset > self.folded:
-            # How these plans ended was written among what is deleted.
+            # How these plans and transactions ended was written among what is deleted.
             gone = [key for key, plan in self.plans.items() if max(plan.offsets) < offset]
             for key in gone:
                 del self.plans[key]
+            self.undecided = _from(self.undecided, offset)
+            self.undecided_keyed = _from(self.undecided_keyed, offset)
             # The epoch of what was deleted is forgotten.
             self.folded, self.epoch = offset, -1
         return waited
@@ -279,3 +284,12 @@ class SourceState:
         if self.moved:
             for offset in offsets:
                 self.moved.pop(offset, None)
+
+
+def _from(undecided: Mapping[int, list[E]], offset: int) -> dict[int, list[E]]:
+    """Return the records of open transactions from an offset on."""
+    kept = {
+        producer_id: [each for each in entries if each.offset >= offset]
+        for producer_id, entries in undecided.items()
+    }
+    return {producer_id: entries for producer_id, entries in kept.items() if entries}

@@ -9,7 +9,7 @@ from typing import Final
 from ...protocol.delays import AT_ONCE
 from ...runtime.metrics import Durations
 from .due_index import Entry
-from .steps import Kind, Plan
+from .steps import Plan
 
 MOST_NOTED: Final = 10_000
 """The most plans on their way whose times are remembered; others are not measured."""
@@ -30,7 +30,7 @@ class Lateness:
         due_ms = {offset: due for due, offset in taken if due != AT_ONCE}
         for plan in plans:
             first = due_ms.get(plan.offsets[0])
-            if first is None or plan.kind is Kind.DEAD_LETTER:
+            if first is None or plan.kind.is_dead:
                 continue
             if len(self._due_ms) < MOST_NOTED:
                 self._due_ms[plan.plan_id] = first
@@ -42,6 +42,11 @@ class Lateness:
             if self.durations is None:
                 self.durations = Durations()
             self.durations.record(max(0, wall_ms - due_ms) * 1000)
+
+    def on_given_up(self, plans: Iterable[Plan]) -> None:
+        """Forget plans that others take the place of."""
+        for plan in plans:
+            self._due_ms.pop(plan.plan_id, None)
 
     def forget(self) -> None:
         """Forget what is on its way, because this broker leads no more."""

@@ -98,7 +98,7 @@ class Lead:
 
     def _plan(self, wanted: Wanted, planned_ms: int) -> Plan:
         count = len(wanted.offsets)
-        if wanted.kind is Kind.ALONE:
+        if wanted.kind.is_alone:
             producer_id, sequence = self._fresh(), 0
         else:
             producer_id, sequence = self._next.get(wanted.target, (self._common, 0))
@@ -137,7 +137,7 @@ def replace(gave_up: GaveUp, *, has_dead_letters: bool) -> Replacement:
     if code == ErrorCode.UNKNOWN_TOPIC_ID:
         offsets = [offset for plan in gave_up.plans for offset in plan.offsets]
         ends = tuple(End(plan.plan_id, GONE) for plan in gave_up.plans)
-        may_be_dead = has_dead_letters and failed.kind is not Kind.DEAD_LETTER
+        may_be_dead = has_dead_letters and not failed.kind.is_dead
         return Replacement(ends, (), tuple(offsets) if may_be_dead else ())
     ends = tuple(End(plan.plan_id, REPLACED) for plan in gave_up.plans)
     wanted: list[Wanted] = []
@@ -148,10 +148,13 @@ def replace(gave_up: GaveUp, *, has_dead_letters: bool) -> Replacement:
         half = len(failed.offsets) // 2
         wanted.append(again(failed, *failed.offsets[:half]))
         wanted.append(again(failed, *failed.offsets[half:]))
-    elif has_dead_letters and failed.kind is not Kind.DEAD_LETTER:
+    elif has_dead_letters and not failed.kind.is_dead:
         dead = failed.offsets
     else:
-        wanted.append(again(failed)._replace(kind=Kind.ALONE, code=code))
+        if failed.kind.is_dead:
+            wanted.append(again(failed)._replace(kind=Kind.DEAD_ALONE))
+        else:
+            wanted.append(again(failed)._replace(kind=Kind.ALONE, code=code))
     wanted.extend(map(again, gave_up.plans[1:]))
     return Replacement(ends, tuple(wanted), dead)
 

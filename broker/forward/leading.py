@@ -33,7 +33,7 @@ from .parked import ParkedRecords
 from .refiring import Refired, Refires
 from .replacing import keys_behind
 from .schedule import Schedule
-from .steps import MOST_PLANNED, End, Kind, Plan, Step, encode
+from .steps import MOST_PLANNED, End, Plan, Step, encode
 from .taking import Taking
 from .targets import Ended, GaveUp, Outcome, Targets
 
@@ -156,7 +156,7 @@ class Leading:
             self.ends.append(End(outcome.plan.plan_id, outcome.base_offset))
             if ground.partition.host.tracer is not None:
                 _tell(ground.partition.host.tracer, ground.partition, outcome)
-            if outcome.plan.kind is Kind.DEAD_LETTER:
+            if outcome.plan.kind.is_dead:
                 ground.counts.dead_letters += len(outcome.plan.offsets)
             else:
                 ground.counts.forwarded += len(outcome.plan.offsets)
@@ -169,6 +169,7 @@ class Leading:
             plan = outcome.plans[0]
             log.warning("%s: offset %d: %s", self, plan.offsets[0], outcome.code.name)
             self._gave_up.append(outcome)
+            ground.lateness.on_given_up(outcome.plans)
             self.taking.on_gave_up(outcome)
 
     def __str__(self) -> str:
@@ -201,8 +202,10 @@ class Leading:
             self._is_turn_of_changes = False
             return
         self._is_turn_of_changes = True
-        if not await self._plan() and self._changes and not self.is_over:
-            self._change()
+        if await self._plan() or self.is_over:
+            return
+        if not (self._changes and self._change()) and self.refires:
+            await self._refire()
 
     # Changes.
 
@@ -228,6 +231,8 @@ class Leading:
     async def _refire(self) -> bool:
         """Carry out a request to forward again; return True if that is a step."""
         ground, lead, asked = self._ground, self._lead, self.refires.next
+        if self.lacks_id:
+            return False
         found = await find_plans(ground.partition, asked, ground.schedule.state.plans.values())
         wanted = found and await wanted_again(
             found[0], ground.parked, self._outlook, ground.image()
@@ -235,9 +240,13 @@ class Leading:
         if found is None or wanted is None or self.is_over:
             self._rest()
             return False
+        if not self.refires or self.refires.next is not asked:
+            return False  # Its client waits no more.
         outcome = found[1]
         if ground.partition.log.config.delay.paused:
             wanted, outcome = [], Refired(ErrorCode.POLICY_VIOLATION)
+        elif wanted and not self.may_take:
+            wanted, outcome = [], Refired(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         before = lead.mark()
         try:
             made = lead.plan(wanted, ground.runtime.wall_ms())
@@ -253,6 +262,8 @@ class Leading:
             ground.write_staged()
         else:
             self.refires.on_committed()
+            if self.refires:
+                ground.wake()
         return bool(made)
 
     # Plans.
@@ -293,7 +304,8 @@ class Leading:
         self.ends, self._gave_up = [], []
         ground.parked.deleted.clear()
         ground.lateness.on_planned(plans, self.taking.taken)
-        ground.parked.keep(found.values())
+        planned = dict.fromkeys(offset for plan in plans for offset in plan.offsets)
+        ground.parked.keep(record for offset, record in found.items() if offset in planned)
         ground.counts.cancelled += len(made.expired)
         if made.dropped:
             ground.counts.dropped += len(made.dropped)
@@ -367,7 +379,7 @@ def _tell(tracer: Tracer, source: Partition, ended: Ended) -> None:
         plan.target.topic_id,
         plan.target.partition,
         NO_OFFSET,
-        plan.kind is Kind.DEAD_LETTER,
+        plan.kind.is_dead,
     )
     tracer.on_forwarded(source.key, plan.offsets, ended.base_offset, part)
 

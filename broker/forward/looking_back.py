@@ -16,7 +16,7 @@ from .drafting import Outlook
 from .lead import Wanted, again
 from .parked import ParkedRecords
 from .refiring import Found, Refire, Refired
-from .steps import MOST_PLANNED, Plan, Step, decode
+from .steps import MOST_PLANNED, Kind, Plan, Step, decode
 
 MOST_READS: Final = 64
 """The most reads of one request, of 64 KiB each; as many more may tell how plans have ended."""
@@ -75,7 +75,7 @@ async def wanted_again(
         if there is None:
             return None
         if there:
-            wanted.append(again(plan, *there))
+            wanted.append(again(plan, *there)._replace(kind=Kind.DUE, code=ErrorCode.NONE))
     return wanted
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable
 from typing import Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
-from .steps import DELIVERED_EARLIER, Kind, Plan, Step
+from .steps import DELIVERED_EARLIER, Plan, Step
 
 MOST_REQUESTS: Final = 10
 """The most requests that wait."""
@@ -44,7 +44,7 @@ class Refire(NamedTuple):
 
     def of(self, plan: Plan, taken: Container[int]) -> tuple[int, ...]:
         """Return the records of a plan that are meant and are not among those `taken`."""
-        if plan.kind is Kind.DEAD_LETTER or plan.planned_ms < self.since_ms:
+        if plan.kind.is_dead or plan.planned_ms < self.since_ms:
             return ()
         return tuple(
             offset
@@ -71,6 +71,10 @@ class Refires:
             request.done(Refired(ErrorCode.THROTTLING_QUOTA_EXCEEDED))
         else:
             self._waiting.append(request)
+
+    def withdraw(self, request: Refire) -> None:
+        """Do not carry out a request whose client waits no more."""
+        self._waiting = [each for each in self._waiting if each is not request]
 
     @property
     def next(self) -> Refire:

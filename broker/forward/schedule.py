@@ -80,7 +80,6 @@ class Schedule:
             deleted = state.skip_to(min(partition.log_start_offset, end))
             if deleted:
                 self.deleted += deleted
-                self.index.forget(state.is_over)
             if state.folded >= end:
                 break
             data = await read_own(partition, state.folded, end)
@@ -107,7 +106,7 @@ class Schedule:
     def is_save_due(self) -> bool:
         """True if a start of the broker would have to fold much."""
         folded = self.state.folded - self._saved
-        return folded >= max(self.save_after, len(self.index) // SAVE_SHARE)
+        return folded >= max(self.save_after, self.state.waiting // SAVE_SHARE)
 
     async def load(self) -> None:
         """Begin with the newest snapshot, if there is a good one of this log."""

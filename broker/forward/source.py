@@ -143,6 +143,11 @@ class Source:
             self.leading.refires.ask(request)
             self._woken.set()
 
+    def withdraw(self, request: Refire) -> None:
+        """Do not carry out a request whose client waits no more."""
+        if self.leading is not None:
+            self.leading.refires.withdraw(request)
+
     def on_outcome(self, outcome: Outcome) -> None:
         """Note what has become of a plan."""
         if self.leading is not None:

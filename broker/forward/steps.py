@@ -51,6 +51,18 @@ class Kind(IntEnum):
     """One record that its target refuses: under a producer id of its own, it stops no other."""
     DEAD_LETTER = 2
     """The target is the topic for dead letters."""
+    DEAD_ALONE = 3
+    """One dead letter that its topic refuses."""
+
+    @property
+    def is_alone(self) -> bool:
+        """True if the plan stops no other."""
+        return self in (Kind.ALONE, Kind.DEAD_ALONE)
+
+    @property
+    def is_dead(self) -> bool:
+        """True for dead letters."""
+        return self in (Kind.DEAD_LETTER, Kind.DEAD_ALONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ READ_BYTES: Final = 4 << 20
 """About the most bytes of the records of one step, unless one record is larger."""
 LEAST_BYTES: Final = 16 << 10
 """To a target that refuses batches as too large, smaller ones are sent, down to this size."""
+ROUNDS: Final = 20
+"""The most times that records are taken in one turn because all before were over."""
 RETRY_MS: Final = 1_000
 """The time after which records are looked at again whose target is not there."""
 
@@ -40,7 +42,12 @@ class Taking:
         self._targets = targets
         self._may_take = may_take
         self._is_turn_of_shelves = False
-        self._is_from_shelves = False
+        self._shelf_of: dict[Entry, Reason] = {}
+        """The shelves from which the entries were taken; empty if they were in the index."""
+        self._shared: dict[Reason, None] = {}
+        """The target partitions for which records with several targets wait, too."""
+        self._open: dict[TopicIdPartition, int] = {}
+        """The plans on their way to each target partition, as far as this step has asked."""
         self._retry_ms: dict[Reason, int] = {}
         """Monotonic times of the next look for the topics that are missing."""
         self._most = MOST_PLANNED
@@ -53,6 +60,8 @@ class Taking:
         if not ground.pace.may_take(ground.runtime.monotonic_ms()):
             return {}
         self._is_turn_of_shelves = not self._is_turn_of_shelves
+        self._open.clear()
+        self._shared = {each: None for each in self._shared if each in self.shelves}
         while True:
             self._take()
             count = len(self.taken)
@@ -68,13 +77,20 @@ class Taking:
             return found
 
     def give_back(self) -> None:
-        """Let the records wait again that were taken."""
-        self._ground.schedule.index.add(self.taken)
-        self.taken = []
+        """Let the records wait again that were taken, each where it was."""
+        rest: list[Entry] = []
+        for entry in self.taken:
+            reason = self._shelf_of.get(entry)
+            if reason is None:
+                rest.append(entry)
+            else:
+                self.shelves.add(reason, (entry,))
+        self._ground.schedule.index.add(rest)
+        self.taken, self._shelf_of = [], {}
 
     def forget(self) -> None:
         """Drop everything, because the index begins anew."""
-        self.taken, self.shelves = [], Shelves()
+        self.taken, self.shelves, self._shelf_of = [], Shelves(), {}
 
     def close(self) -> None:
         """Give everything back to the index, for the next leader epoch."""
@@ -93,19 +109,34 @@ class Taking:
         retry_ms = self._ground.runtime.monotonic_ms() + RETRY_MS
         for reason, entries in waiting.items():
             self.shelves.add(reason, entries)
-            self._retry_ms.setdefault(reason, retry_ms)
+            if self._shelf_of:
+                self._retry_ms[reason] = retry_ms
+            else:
+                self._retry_ms.setdefault(reason, retry_ms)
             self._leave(entries)
         known = self._retry_ms
         self._retry_ms = {each: known[each] for each in self.shelves.reasons if each in known}
 
-    def is_held(self, target: TopicIdPartition, several: bool) -> bool:
-        """True if a record has to wait for a target partition: its only one, or one of several."""
-        if self._targets.open_plans(target) >= (
-            self.most_open_shared if several else self.most_open
-        ):
+    def is_held(self, reason: Reason, several: bool) -> bool:
+        """True if a record has to wait for a target: its only one, or one of several.
+
+        What waits for the target already goes first.
+        """
+        is_behind = not self._shelf_of and reason in self.shelves
+        if not isinstance(reason, TopicIdPartition):
+            return is_behind
+        if not several:
+            return is_behind or self._open_plans(reason) >= self.most_open
+        if self._open_plans(reason) >= self.most_open_shared:
+            self._shared[reason] = None
             return True
-        # What waits for it goes first.
-        return not several and not self._is_from_shelves and target in self.shelves
+        return is_behind and reason in self._shared
+
+    def _open_plans(self, target: TopicIdPartition) -> int:
+        known = self._open.get(target)
+        if known is None:
+            known = self._open[target] = self._targets.open_plans(target)
+        return known
 
     def most_bytes(self, target: TopicIdPartition) -> int:
         """Return the most bytes of a batch for a target partition."""
@@ -126,6 +157,7 @@ class Taking:
         now_ms = self._ground.runtime.monotonic_ms()
         wall_ms = self._ground.runtime.wall_ms()
         times: list[int] = []
+        self._open.clear()
         for reason in self.shelves.reasons:
             ready_ms = self._ready_ms(reason, now_ms)
             if ready_ms is not None:
@@ -138,15 +170,17 @@ class Taking:
     def _take(self) -> None:
         ground = self._ground
         is_over = ground.schedule.state.is_over
-        while self._may_take() and not self.taken:
+        # What was deleted is passed over, with turns for others when it is much.
+        for _ in range(ROUNDS):
+            if self.taken or not self._may_take():
+                break
+            self._shelf_of = {}
             self.taken_ms = ground.runtime.wall_ms()
             taken = self._take_shelved() if self._is_turn_of_shelves else []
-            self._is_from_shelves = bool(taken)
             if not taken:
                 taken = ground.schedule.index.take(self.taken_ms, self._most)
             if not taken:
                 taken = self._take_shelved()
-                self._is_from_shelves = bool(taken)
             # A record whose time was changed to and fro has two entries.
             self.taken = [each for each in dict.fromkeys(taken) if not is_over(each)]
             if not taken:
@@ -158,13 +192,14 @@ class Taking:
         for reason in self.shelves.reasons:
             ready_ms = self._ready_ms(reason, now_ms)
             if ready_ms is not None and ready_ms <= now_ms and len(taken) < self._most:
-                self._retry_ms[reason] = now_ms + RETRY_MS
-                taken += self.shelves.take(reason, self.taken_ms, self._most - len(taken))
+                some = self.shelves.take(reason, self.taken_ms, self._most - len(taken))
+                self._shelf_of.update(dict.fromkeys(some, reason))
+                taken += some
         return taken
 
     def _ready_ms(self, reason: Reason, now_ms: int) -> int | None:
         if isinstance(reason, TopicIdPartition):
-            return now_ms if self._targets.open_plans(reason) < self.most_open else None
+            return now_ms if self._open_plans(reason) < self.most_open else None
         ground = self._ground
         is_there = ground.image().topic(reason) is not None
         authorize = ground.partition.log.config.delay.authorize

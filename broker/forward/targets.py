@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.forward_records import FENCED
 from ...protocol.types import TopicIdPartition
-from .steps import Kind, Plan
+from .steps import Plan
 
 FIRST_REST_MS: Final = 100
 LONGEST_REST_MS: Final = 30_000
@@ -92,7 +92,7 @@ class TargetQueue:
     @property
     def is_alone(self) -> bool:
         """True if its one plan stops no other."""
-        return self.plans[0].kind is Kind.ALONE
+        return self.plans[0].kind.is_alone
 
     def on_answer(self, code: ErrorCode, base_offset: int, now_ms: int) -> Outcome:
         """Note the answer to what was sent; return the outcome if the plan has one."""

@@ -2,7 +2,8 @@
 
 Pure. A record that waits for long would otherwise keep everything behind it. Every control batch
 stays until retention deletes its segment, so that a replica that comes back with older records
-learns from the log that they are over.
+learns from the log that they are over. With minikafka.delay.replace=key records say so, too, and
+nothing is rewritten: without a newer record its older one would wait again.
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ def due_of_finished(owner: Log, left: Mapping[int, int], up_to: int, now_ms: int
     time.
     """
     finished = owner.segments.finished
-    if finished is None:
+    if finished is None or owner.config.delay.replaces:
         return None
     bound, keep_ms = min(up_to, owner.flushed_offset), owner.config.delay.keep_ms
     most: tuple[float, Segment] | None = None

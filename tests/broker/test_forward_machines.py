@@ -529,7 +529,7 @@ TOO_LARGE = ErrorCode.MESSAGE_TOO_LARGE
         (plan(1, 4, 5, 6), TOO_LARGE, True, [(Kind.DUE, (4,)), (Kind.DUE, (5, 6))], ()),
         (plan(1, 4), TOO_LARGE, True, [], (4,)),
         (plan(1, 4), TOO_LARGE, False, [(Kind.ALONE, (4,))], ()),
-        (plan(1, 4, kind=Kind.DEAD_LETTER), TOO_LARGE, True, [(Kind.ALONE, (4,))], ()),
+        (plan(1, 4, kind=Kind.DEAD_LETTER), TOO_LARGE, True, [(Kind.DEAD_ALONE, (4,))], ()),
         (plan(1, 4, 5), ErrorCode.UNKNOWN_PRODUCER_ID, True, [(Kind.DUE, (4, 5))], ()),
     ],
 )

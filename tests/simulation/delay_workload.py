@@ -49,7 +49,8 @@ LIMIT, LARGE = {"max.message.bytes": "1500"}, 1_600
 """What NOW takes at most, and the bytes of a large record; a plan of many may be too large, too."""
 BURIES = {"minikafka.deadletter.topic": BURIED}
 EXPIRES = {"minikafka.ttl.enable": "true", "minikafka.ttl.strict": "true"}
-KEEPS, REWRITES = {"minikafka.delay.keep.ms": "3600000"}, {"minikafka.delay.keep.ms": "1000"}
+KEEPS = {"minikafka.delay.keep.ms": "3600000"}
+REWRITES = {"minikafka.delay.keep.ms": "1000", "minikafka.delay.replace": "none"}
 """Forwarded records stay, or go: whole segments of them, or out of segments in which some wait."""
 LONGEST_MS = 6_000
 # So that a run has snapshots while brokers run, and records that wait for slow targets.
