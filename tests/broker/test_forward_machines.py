@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.broker.forward.drafting import Outlook, draft, replace_in
-from minikafka.broker.forward.due_index import RUN_ENTRIES, SMALL_RUN, SMALL_RUNS, DueIndex, Entry
+from minikafka.broker.forward.due_index import (
+    MOST_FORGOTTEN,
+    RUN_ENTRIES,
+    SMALL_RUN,
+    SMALL_RUNS,
+    DueIndex,
+    Entry,
+)
 from minikafka.broker.forward.emitting import build, partition_of
 from minikafka.broker.forward.folding import Folded, SourceState
 from minikafka.broker.forward.lead import (
@@ -206,6 +213,21 @@ def test_the_index_is_purged_of_what_is_over() -> None:
     assert [each.offset for each in index.take(1 << 60, 1 << 20)] == left
 
 
+def test_many_small_runs_are_merged_in_turns_to_runs_of_the_usual_size() -> None:
+    index = DueIndex()
+    index.add(Entry(each, each) for each in range(40 * RUN_ENTRIES))
+    sizes = [max(map(len, index._runs.values())) for _ in index.purge(lambda it: it.offset % 9 > 0)]
+    assert max(sizes) <= RUN_ENTRIES
+    assert len(index) == 40 * RUN_ENTRIES // 9 + 1
+
+
+def test_the_index_forgets_what_is_over_in_turns() -> None:
+    index = DueIndex()
+    index.add(Entry(each, each) for each in range(2 * MOST_FORGOTTEN))
+    index.forget(lambda entry: True)
+    assert len(index) == MOST_FORGOTTEN
+
+
 def test_the_index_is_listed_from_any_place() -> None:
     index = DueIndex()
     count = 2 * RUN_ENTRIES + 5
@@ -296,6 +318,16 @@ def test_what_is_deleted_and_what_is_no_record_is_over() -> None:
     assert [each.offset for each in fold(state, batch_at(15, delay(1), delay(2)), 15).entries] == [
         16
     ]
+
+
+def test_a_transaction_whose_end_is_deleted_is_not_open_for_ever() -> None:
+    state = SourceState()
+    fold(state, batch_at(0, delay(5), producer_id=9), 0)
+    fold(state, batch_at(1, delay(5)), 1)
+    state.skip_to(5)
+    assert (state.undecided_count, state.waiting) == (0, 0)
+    fold(state, batch_at(5, delay(5)), 5)
+    assert state.waiting == 1
 
 
 def test_a_gap_settles_nothing_below_it() -> None:

@@ -2,9 +2,11 @@
 
 import pytest
 
+from minikafka.broker.forward.refiring import Refire, Refired
 from minikafka.client.errors import AdminError
 from minikafka.protocol.delays import DUE, SOURCE
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.refire_forwarded import FROM_START
 from minikafka.protocol.types import TopicPartition
 
 from ..simulation.stage import Stage, staged
@@ -127,3 +129,23 @@ async def test_r_11_nothing_is_repeated_while_the_topic_is_paused(stage: Stage) 
         await stage.admin(lambda admin: admin.refire_forwarded(TopicPartition("now", 0)))
     assert [each.code for each in refused.value.errors.values()] == [ErrorCode.INVALID_REQUEST]
     assert await stage.read("now") == [b"a"]
+
+
+@staged()
+async def test_r_11_requests_that_find_nothing_hold_up_no_other_and_can_be_withdrawn(
+    stage: Stage,
+) -> None:
+    stage.invariants.forwards.may_repeat = True
+    await delay_topic(stage)
+    await park(stage, (b"a", 10))
+    await until_idle(stage)
+    source, outcomes = source_of(stage, 1), list[Refired]()
+    nothing = Refire(1_000_000, -1, 0, FROM_START, -1, outcomes.append)
+    withdrawn = Refire(0, -1, 0, FROM_START, -1, outcomes.append)
+    for each in (nothing, nothing, withdrawn, nothing):
+        source.refire(each)
+    source.withdraw(withdrawn)
+    await stage.until(lambda: len(outcomes) == 3, "all are answered")
+    assert [each.records for each in outcomes] == [0, 0, 0]
+    await stage.sleep(2)
+    assert len(await in_target(stage)) == 1

@@ -115,6 +115,17 @@ async def test_what_is_young_undecided_mostly_needed_or_newest_stays(
     log.abandon()
 
 
+async def test_r_18_where_newer_records_replace_others_nothing_is_rewritten(
+    runtime: InlineRuntime, tmp_path: Path
+) -> None:
+    """Without the newer record, which is over, the older one would wait again after a start."""
+    log = await opened(runtime, tmp_path)
+    over(log, 4)
+    assert due_of_finished(log, {}, 21, 10**9) is not None
+    log.reconfigure(topic(**SETTINGS, minikafka_delay_replace="key"))
+    assert due_of_finished(log, {}, 21, 10**9) is None
+
+
 async def test_r_22_retention_that_deletes_the_segment_meanwhile_ends_the_round(
     runtime: InlineRuntime, tmp_path: Path
 ) -> None:
