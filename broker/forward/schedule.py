@@ -166,7 +166,7 @@ class Schedule:
                     return
                 if part.next_offset <= self.state.folded:
                     continue
-                self._fold_part(part, found, rule)
+                await self._fold_part(part, found, rule)
                 if self._turn.is_over(records=len(found)):
                     await asyncio.sleep(0)
 
@@ -203,9 +203,18 @@ class Schedule:
             found = []
         yield rest, found
 
-    def _fold_part(self, header: BatchHeader, found: list[Record], rule: DelayRule) -> None:
+    async def _fold_part(self, header: BatchHeader, found: list[Record], rule: DelayRule) -> None:
         folded = self.state.fold(header, found, rule, self._on_unread)
-        self.index.add(folded.entries)
+        entries, added = folded.entries, 0
+        try:
+            # The end of a transaction decides about all its records.
+            while len(entries) - added > TURN_RECORDS:
+                self.index.add(entries[added : added + TURN_RECORDS])
+                added += TURN_RECORDS
+                await asyncio.sleep(0)
+        finally:
+            # Also when the broker stops: a snapshot must not lack what the state says is folded.
+            self.index.add(entries[added:])
         if folded.step is not None:
             self.index.forget(self.state.is_over)
             self._on_step(folded.step)

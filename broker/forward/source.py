@@ -12,6 +12,7 @@ import asyncio
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ...protocol.control.image import MetadataImage
 from ...protocol.errors import ErrorCode
@@ -30,6 +31,9 @@ from .refiring import Refire, Refired
 from .schedule import Schedule
 from .steps import Step
 from .targets import Outcome
+
+MOST_UNDECIDED: Final = 1_000_000
+"""The most records of open transactions in one source partition, of about 100 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +170,10 @@ class Source:
             if self.schedule.is_save_due:
                 await self._save()
             partition = self.partition
-            pending = self.pending + self.schedule.state.undecided_count
+            undecided = self.schedule.state.undecided_count
+            pending = self.pending + undecided
             most = partition.log.config.delay.pending_max
-            partition.staging.is_full = pending >= most
+            partition.staging.is_full = pending >= most or undecided >= MOST_UNDECIDED
             partition.staging.throttle_ms = throttle_ms(pending, most)
             self._follow_role()
             self._count_deleted()

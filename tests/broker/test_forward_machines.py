@@ -1,6 +1,7 @@
 """The pure machines of the Forwarder: steps, offsets, the index, the fold, queues and plans."""
 
 import dataclasses
+import tracemalloc
 from collections.abc import Sequence
 
 import msgpack
@@ -254,6 +255,21 @@ def test_records_that_wait_for_long_cost_little_among_many_that_do_not() -> None
     assert sum(run._size for run in index._runs.values()) <= 2 * left + SMALL_RUNS * SMALL_RUN
     taken = index.take(2 * days, 2 * left)
     assert [each.offset for each in taken] == list(range(0, 40 * RUN_ENTRIES, 100))
+
+
+def test_r_29_a_record_that_waits_takes_a_few_bytes() -> None:
+    """So ten million take less than 128 MiB; `python -m bench.delay` weighs a broker with them."""
+    count, hour_ms = 40 * RUN_ENTRIES, 3_600_000
+    index, settled = DueIndex(), OffsetSet()
+    tracemalloc.start()
+    try:
+        index.add(Entry((1 << 40) + each * 7919 % hour_ms, each) for each in range(count))
+        settled.add_range(count, 2 * count)
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(index) == count
+    assert used / count < 10
 
 
 def test_the_index_takes_times_that_are_far_apart() -> None:

@@ -19,7 +19,14 @@ from minikafka.protocol.compression import Codec, compress
 from minikafka.protocol.delays import DELAY_MS, DelayRule
 from minikafka.protocol.primitives import encode_varint
 from minikafka.protocol.records.batch_header import BatchHeader, seal
-from minikafka.protocol.records.records import NewRecord, build, record_bytes, records
+from minikafka.protocol.records.records import (
+    EndTransactionMarker,
+    NewRecord,
+    build,
+    build_end_transaction_batch,
+    record_bytes,
+    records,
+)
 from minikafka.protocol.types import TopicPartition
 from minikafka.runtime.errors import WorkerLost
 from tests.support.bombs import Expanded, many_small, one_large
@@ -92,6 +99,37 @@ async def test_a_batch_of_many_records_is_folded_in_turns(node: Node) -> None:
     assert waiting(schedule) == folded.entries
     assert (schedule.state.folded, schedule.state.epoch) == (MANY, 1)
     assert schedule.state.settled.lowest == whole.settled.lowest == 0
+
+
+async def test_the_end_of_a_transaction_gives_its_records_to_the_index_in_turns(
+    node: Node,
+) -> None:
+    await node.configure("minikafka.delay.target", "now")
+    schedule = scheduled(node)
+    schedule.state.undecided[9] = [Entry(each, each) for each in range(MANY)]
+    schedule.state.folded = MANY
+    marker = build_end_transaction_batch(EndTransactionMarker(True, 0), 9, 0, 0)
+
+    async def fold() -> bool:
+        await schedule._fold_part(BatchHeader(marker), records(marker), RULE)
+        return True
+
+    assert await largest_step(fold(), lambda: len(schedule.index)) == TURN_RECORDS
+    assert len(schedule.index) == MANY
+
+
+async def test_a_fold_that_is_cancelled_leaves_no_record_out_of_the_index(node: Node) -> None:
+    await node.configure("minikafka.delay.target", "now")
+    schedule = scheduled(node)
+    schedule.state.undecided[9] = [Entry(each, each) for each in range(MANY)]
+    schedule.state.folded = MANY
+    marker = build_end_transaction_batch(EndTransactionMarker(True, 0), 9, 0, 0)
+    task = asyncio.ensure_future(schedule._fold_part(BatchHeader(marker), records(marker), RULE))
+    await asyncio.sleep(0)
+    assert len(schedule.index) < MANY
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert len(schedule.index) == MANY
 
 
 async def test_many_small_batches_that_expand_far_are_folded_in_turns(
