@@ -417,7 +417,11 @@ def make_edge(around: Surroundings) -> Edge:
         logins=_make_logins(ground, known),
         token_key=token_key,
         quotas=Quotas((PRODUCE, FETCH, REQUEST)),
-        audit=Audit(runtime.monotonic_ms, lambda *what: audit_feed.note(denied(*what))),
+        audit=Audit(
+            runtime.monotonic_ms,
+            lambda *what: audit_feed.note(denied(*what)),
+            lambda: audit_feed.is_on,
+        ),
         metadata=around.metadata,
         whereabouts=around.whereabouts,
         controller=around.controller,

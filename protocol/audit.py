@@ -14,6 +14,8 @@ AUDIT_ENABLE: Final = "minikafka.audit.enable"
 AUDIT_REQUIRED: Final = "minikafka.audit.required"
 """Settings of the whole cluster."""
 AUDIT_PARTITION: Final = 0
+BATCH_MAX: Final = 1 << 20
+"""The bytes that the topic takes in one batch at least."""
 UNKNOWN: Final = -1
 BEGINNING: Final = "0" * 64
 """The `prev` of the first record."""
@@ -83,10 +85,10 @@ def read_event(value: bytes | None) -> dict[str, Any] | None:
     return dict(document)
 
 
-def link_behind(value: bytes | None) -> Link:
-    """Return where the chain goes on behind a record; its number is 0 if it is no event."""
+def link_behind(value: bytes | None) -> Link | None:
+    """Return where the chain goes on behind a record; None if it is no event."""
     event = read_event(value)
-    return Link(0 if event is None else event["number"], digest_of(value or b""))
+    return None if event is None else Link(event["number"], digest_of(value or b""))
 
 
 class ChainCheck:
@@ -125,8 +127,8 @@ class ChainCheck:
             return "does not follow the record before it: one of both was changed"
         if link.number == UNKNOWN:
             return None
-        if kind == GAP:
+        if kind == GAP and number > link.number:
             self.gaps.append((link.number + 1, number))
-        elif number != link.number + (kind == CHANGE):
+        elif kind == GAP or number != link.number + (kind == CHANGE):
             return f"tells of request {number} behind request {link.number}"
         return None

@@ -48,6 +48,8 @@ INTERNAL_TOPICS: Final = (
     TRACE_TOPIC,
 )
 """The cluster's own topics; clients may not produce to them or delete their records."""
+WRITTEN_BY_BROKERS: Final = (AUDIT_TOPIC, TRACE_TOPIC)
+"""Internal topics that only brokers create."""
 
 
 class TopicPartition(NamedTuple):

@@ -37,9 +37,10 @@ class Audit:
     def __init__(
         self,
         now_ms: Callable[[], int],
-        tell: Callable[[Rights, Denial, int], None] | None = None,
+        tell: Callable[[Rights, Denial, int], None] = lambda *_: None,
+        is_told: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`tell` is called with each denial that would be logged at level INFO.
+        """While `is_told`, `tell` is called with each denial that would be logged at level INFO.
 
         It also gets the number of its repetitions since it was last told.
         """
@@ -47,6 +48,7 @@ class Audit:
         """The denials that were neither logged nor told, because they were too many."""
         self._now_ms = now_ms
         self._tell = tell
+        self._is_told = is_told
         self._said: dict[tuple[object, ...], tuple[int, int]] = {}
         """The time at which each denial was logged, and how often it was repeated since."""
         self._counted_ms = now_ms() - SAY_AGAIN_MS
@@ -55,7 +57,8 @@ class Audit:
 
     def note(self, rights: Rights, denial: Denial) -> None:
         """Log a denial unless the same one, or too many, were logged in the last ten seconds."""
-        if self._tell is None and not log.isEnabledFor(logging.INFO):
+        is_told = self._is_told()
+        if not is_told and not log.isEnabledFor(logging.INFO):
             return
         key, now_ms = (rights.principal, rights.host, *denial), self._now_ms()
         said_ms, count = self._said.get(key, (now_ms - SAY_AGAIN_MS, 0))
@@ -71,7 +74,7 @@ class Audit:
         self._said[key] = (now_ms, 0)
         more = f" (and {count} times since it was last said)" if count else ""
         log.info("%s%s", _line(rights, denial), more)
-        if self._tell is not None:
+        if is_told:
             self._tell(rights, denial, count)
 
     def _has_room(self, now_ms: int) -> bool:

@@ -5,7 +5,7 @@ transactions at once, and may ask only whether the partitions belong to them (KI
 partitions named for a transaction are added or none.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from ...protocol.control.image import MetadataImage
@@ -18,7 +18,8 @@ from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from ...protocol.types import TopicPartition
+from ...protocol.types import INTERNAL_TOPICS, TopicPartition
+from ..coordinator.keys import GROUPS_TOPIC
 from ..coordinator.transaction.decisions import AddPartitions, Decision
 from ..coordinator.transaction.records import by_topic
 from ..coordinator.transaction.transaction import BUMPING_VERSION
@@ -89,11 +90,9 @@ def _carry_out(
     if transaction.verify_only:
         done(call.edge.transactions.verify_partitions(asked))
         return
-    image = call.edge.image
-    unknown = [each for each in partitions if not _exists(image, each)]
-    if unknown:
-        rest = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        done(rest | dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    refused = _refused(call.edge.image, partitions)
+    if refused:
+        done(dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused)
         return
 
     def decided(decision: Decision) -> None:
@@ -105,6 +104,20 @@ def _carry_out(
     is_shared = call.version >= OF_BROKERS_FROM
     patience_ms = config.verification_retry_ms if is_shared else config.verification_retry_max_ms
     call.edge.transactions.add_partitions(asked, decided, patience_ms)
+
+
+def _refused(
+    image: MetadataImage, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    """Return the errors of partitions that no transaction of a client may have."""
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for each in partitions:
+        # Offsets are committed in transactions; the other internal topics have no foreign records.
+        if each.topic in INTERNAL_TOPICS and each.topic != GROUPS_TOPIC:
+            refused[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not _exists(image, each):
+            refused[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return refused
 
 
 def _exists(image: MetadataImage, partition: TopicPartition) -> bool:

@@ -216,6 +216,10 @@ def refire_forwarded(
 
     def done(outcome: Refired) -> None:
         deadline.cancel()
+        if outcome.records:
+            place = f"partition/{request.topic}-{request.partition_index}"
+            again = [Told(place, "forwarded again", None, f"{outcome.records} records")]
+            tell(call, ApiKey.REFIRE_FORWARDED, again)
         answer.finish(
             rf.RefireForwardedResponse(
                 error_code=outcome.error,

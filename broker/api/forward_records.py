@@ -1,11 +1,12 @@
 """ForwardRecords: Forwarders append batches to partitions led here, each exactly once.
 
 Batches are written immediately, and the request is answered when all are committed, refused or
-timed out. A Forwarder sends again what has timed out.
+timed out. A Forwarder sends again what has timed out. Internal topics get nothing.
 """
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.forward_records import (
+    FENCED,
     OFFSET_FORGOTTEN,
     ForwardedBatch,
     ForwardedResult,
@@ -13,7 +14,7 @@ from ...protocol.messages.forward_records import (
     ForwardRecordsResponse,
 )
 from ...protocol.messages.produce import ACKS_ALL
-from ...protocol.types import Buffer
+from ...protocol.types import INTERNAL_TOPICS, Buffer
 from ..deadlines import Deadline
 from ..net.answer import Answer, Call, CallAnswer
 from ..partition.forwarded import append_forwarded, fence
@@ -59,6 +60,13 @@ class Forwarded(CallAnswer):
         partition = edge.partitions.get(asked.topic_id, asked.partition_index)
         if isinstance(partition, ErrorCode):
             result.error_code = partition
+            return
+        if partition.topic in INTERNAL_TOPICS:
+            # A fence holds without a record, so that the Forwarder gives its plans up.
+            if asked.is_fence:
+                result.error_code, result.base_offset = ErrorCode.NONE, FENCED
+            else:
+                result.error_code = ErrorCode.INVALID_REQUEST
             return
         appended = _appended(partition, asked, self.call)
         if appended.error == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:

@@ -20,7 +20,7 @@ from ...protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, ZERO_UUID
+from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, WRITTEN_BY_BROKERS, ZERO_UUID
 from ..edge import Edge
 from ..net.answer import Call
 from ..whereabouts import replicas_offline
@@ -110,6 +110,8 @@ def _create(call: Call, request: MetadataRequest, response: MetadataResponse) ->
         return
     created: list[str] = []
     for topic in _missing(response):
+        if topic.name in WRITTEN_BY_BROKERS:
+            continue
         if _may_create(call, topic.name or ""):
             created.append(topic.name or "")
         else:

@@ -2,7 +2,8 @@
 
 Markers are written immediately, and the request is answered when all are committed. Markers for
 `__consumer_offsets` go through the group coordinator, which then applies or drops the offsets of
-the transaction. Operators, too, send markers in order to end hanging transactions (KIP-664).
+the transaction. Operators, too, send markers in order to end hanging transactions (KIP-664). No
+other internal topic has transactions, so none gets a marker.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ...protocol.types import Buffer
+from ...protocol.types import INTERNAL_TOPICS, Buffer
 from ...storage.markers import TransactionMarker
 from ..coordinator.keys import GROUPS_TOPIC
 from ..deadlines import Deadline
@@ -78,6 +79,9 @@ class WrittenMarkers(CallAnswer):
         done = self._wait(result)
         if topic == GROUPS_TOPIC:
             self.call.edge.groups.complete_transaction(result.partition_index, marker, done)
+            return
+        if topic in INTERNAL_TOPICS:
+            done(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             return
         edge = self.call.edge
         partition = edge.partitions.find(topic, result.partition_index)

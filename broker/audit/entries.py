@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from ...protocol.audit import CHANGE, GAP, Event, Link, digest_of, encode_event
+from ...protocol.audit import BATCH_MAX, CHANGE, GAP, Event, Link, digest_of, encode_event
 from ...protocol.control.audit_trail import AuditTrail
 from ...protocol.control.records import AuditedRecord
 from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
@@ -35,7 +35,7 @@ def audit_topic(broker_count: int) -> CreatableTopic:
         "min.insync.replicas": str(min(MIN_ISR, replicas)),
         "unclean.leader.election.enable": "false",
         "compression.type": "producer",
-        "max.message.bytes": str(1 << 20),
+        "max.message.bytes": str(BATCH_MAX),
     }
     return CreatableTopic(
         name=AUDIT_TOPIC,
@@ -45,14 +45,16 @@ def audit_topic(broker_count: int) -> CreatableTopic:
     )
 
 
-def next_links(trail: AuditTrail, link: Link, cluster_id: str, now_ms: int) -> Links | None:
+def next_links(
+    trail: AuditTrail, link: Link, cluster_id: str, now_ms: int, most_bytes: int = BATCH_BYTES
+) -> Links | None:
     """Return the next batch behind `link`; None if all requests of the trail are written.
 
     If the trail has forgotten requests that are not written, the batch begins with a record of the
-    gap.
+    gap. The values of the batch have at most `most_bytes`, unless there is only one.
     """
     missing = _missing(trail, link, now_ms)
-    return _linked(missing, link, cluster_id, now_ms, most_bytes=BATCH_BYTES)
+    return _linked(missing, link, cluster_id, now_ms, most_bytes=most_bytes)
 
 
 def more_links(events: Sequence[Event], link: Link, cluster_id: str, now_ms: int) -> Links | None:

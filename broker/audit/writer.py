@@ -1,6 +1,6 @@
 """Writes the audit: this broker's replica of the audit topic's partition, while there is one.
 
-The leader reads the last record of its log once, which says what is written, and then appends each
+The leader reads the last event of its log once, which says what is written, and then appends each
 newer request of the metadata image. What a deposed leader appended and did not commit is truncated
 as any record, and its successor writes it again: no request is missing or there twice. The topic is
 created by the live broker with the lowest id, once a request was audited.
@@ -25,11 +25,12 @@ from ..partition.own_batches import append_own
 from ..partition.own_reading import read_own
 from ..partition.partition import Partition
 from ..partitions import Partitions
-from .entries import more_links, next_links
+from .entries import BATCH_BYTES, more_links, next_links
 from .happenings import events_of
 
 RETRY_MS: Final = 1_000
 """Milliseconds after which a failed append, read or creation is tried again."""
+TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,8 @@ class AuditWriter:
         """The end of the chain; None while this broker does not lead, or has not read it yet."""
         self._room = room
         self._partitions = partitions
+        self.is_blocked = False
+        """True while the last try to write, as leader, has failed."""
         self._epoch = -1
         self._woken = asyncio.Event()
         self._alarm: Deadline | None = None
@@ -108,7 +111,7 @@ class AuditWriter:
             self._alarm = None
         partition, self.partition = self.partition, None
         task, self._task = self._task, None
-        self.link = None
+        self.link, self.is_blocked = None, False
         if partition is not None:
             partition.data_waiters.remove(self)
             partition.log.segments.keep_from = None
@@ -150,7 +153,8 @@ class AuditWriter:
     async def _run(self, partition: Partition) -> None:
         while True:
             self._woken.clear()
-            if not await self._write(partition):
+            self.is_blocked = not await self._write(partition)
+            if self.is_blocked:
                 self._try_again()
             await self._woken.wait()
 
@@ -163,36 +167,69 @@ class AuditWriter:
                 if link is None or partition.leader is None or partition.leader_epoch != epoch:
                     return False
                 self.link, self._epoch = link, epoch
-            room = self._room
-            image, wall_ms = room.image(), room.runtime.wall_ms()
-            made = next_links(image.audited, self.link, image.cluster_id or "", wall_ms)
-            if made is None:
-                return True
-            appended = append_own(partition, made.batch, wall_ms)
-            if appended.error:
-                log.info("%r: the audit waits: %s", partition, appended.error.name)
+            written, newest = self.link.number, self._room.image().audited.newest
+            if written > newest:
+                if not self.is_blocked:
+                    log.error(
+                        "%r: the audit is of %d requests, the metadata of %d: nothing is written",
+                        partition,
+                        written,
+                        newest,
+                    )
                 return False
-            self.link = made.link
-            room.write_staged()
+            appended = self._append(partition, self.link)
+            if appended is None:
+                return True
+            if appended:
+                log.info("%r: the audit waits: %s", partition, appended.name)
+                return False
             await asyncio.sleep(0)
         self.link = None
         return True
 
+    def _append(self, partition: Partition, link: Link) -> ErrorCode | None:
+        """Append the next batch, a smaller one if it is too large; None if all is written."""
+        room, most_bytes = self._room, BATCH_BYTES
+        image, wall_ms = room.image(), room.runtime.wall_ms()
+        while True:
+            made = next_links(image.audited, link, image.cluster_id or "", wall_ms, most_bytes)
+            if made is None:
+                return None
+            appended = append_own(partition, made.batch, wall_ms)
+            if appended.error not in TOO_LARGE or not most_bytes:
+                break
+            most_bytes //= 2
+        if not appended.error:
+            self.link = made.link
+            room.write_staged()
+        return appended.error
+
     async def _read_link(self, partition: Partition) -> Link | None:
-        """Read the last record of the log; None if it cannot be read now."""
+        """Read the last event of the log; None if it cannot be read now, or if there is none.
+
+        Records that are no events, such as markers, are passed over: the chain goes on behind the
+        event before them. A log that has only such records is not written.
+        """
         partition.write_staged()
-        end = partition.log_end_offset
+        end = offset = partition.log_end_offset
         if end <= partition.log_start_offset:
             return Link()
-        data = await read_own(partition, end - 1, end)
-        if data is None:
-            return None
-        link = None
-        try:
-            for position, _ in headers(data):
-                for record in records(data, position):
-                    link = link_behind(record.value)
-        except RemoteProtocolError as error:
-            log.error("%r: the last record of the audit: %s", partition, error)
-            return None
-        return link
+        while offset > partition.log_start_offset:
+            data = await read_own(partition, offset - 1, end)
+            if data is None:
+                return None
+            link, first = None, offset - 1
+            try:
+                for position, header in headers(data):
+                    first = min(first, header.base_offset)
+                    for record in records(data, position):
+                        link = link_behind(record.value) or link
+            except RemoteProtocolError as error:
+                log.error("%r: the last records of the audit: %s", partition, error)
+                return None
+            if link is not None:
+                return link
+            end = offset = first
+            await asyncio.sleep(0)
+        log.error("%r: no record is an event of the audit: nothing is written", partition)
+        return None

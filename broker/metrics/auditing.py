@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from ...protocol.audit import AUDIT_PARTITION
+from ...protocol.types import AUDIT_TOPIC, NO_LEADER
 from ...runtime.metrics import Family, counter, gauge
 from ..edge import Edge
 
@@ -23,6 +25,12 @@ class AuditMetrics:
             " that do not lead its partition.",
             0 if link is None else max(0, newest - link.number),
         )
+        yield gauge(
+            "minikafka_audit_blocked",
+            "1 if requests were audited and this broker leads their topic and cannot write it, or"
+            " knows no leader of it; else 0. The log says why.",
+            int(writer.is_blocked or (newest > 0 and not _is_led(edge))),
+        )
         yield counter(
             "minikafka_audit_told",
             "Denials, failed logins and changes of its own that this broker told the audit.",
@@ -34,3 +42,8 @@ class AuditMetrics:
             " they were too many.",
             [("", feed.dropped + edge.audit.left_out)],
         )
+
+
+def _is_led(edge: Edge) -> bool:
+    topic = edge.image.topic(AUDIT_TOPIC)
+    return topic is not None and topic.partitions[AUDIT_PARTITION].leader != NO_LEADER

@@ -52,7 +52,7 @@ def _with_ids(
 
 FORWARDED: dict[int, Decide] = {
     ApiKey.CREATE_TOPICS: lambda cluster, request, occasion: create_topics(
-        cluster, request, occasion.id_of, occasion.allowance
+        cluster, request, occasion.id_of, occasion.allowance, by_broker=not occasion.principal
     ),
     ApiKey.DELETE_TOPICS: lambda cluster, request, occasion: delete_topics(
         cluster, request, occasion.allowance

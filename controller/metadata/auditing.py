@@ -49,7 +49,7 @@ def audited(cluster: Cluster, asked: Asked, decision: Decision[A]) -> Decision[A
     POLICY_VIOLATION if the audit is required and cannot be written.
     """
     records = decision.records
-    if not records or not (cluster.is_on(AUDIT_ENABLE) or _turns_on(records)):
+    if not records or not (cluster.is_on(AUDIT_ENABLE) or _turns_on(cluster, records)):
         return decision
     is_required = cluster.is_on(AUDIT_REQUIRED) and asked.principal
     if is_required and not all(_mends(cluster.image, each) for each in records):
@@ -81,11 +81,12 @@ def _mends(image: MetadataImage, record: r.MetadataRecord) -> bool:
     return False
 
 
-def _turns_on(records: Sequence[r.MetadataRecord]) -> bool:
+def _turns_on(cluster: Cluster, records: Sequence[r.MetadataRecord]) -> bool:
+    """True if the switch is set to true, or falls back to the controller's own, which is on."""
     return any(
         isinstance(each, r.ConfigRecord)
         and (each.resource_type, each.resource_name, each.key) == (r.BROKER, "", AUDIT_ENABLE)
-        and (each.value or "").strip().lower() == "true"
+        and cluster.would_be_on(AUDIT_ENABLE, each.value)
         for each in records
     )
 

@@ -39,7 +39,7 @@ from ...storage.topic_config import TopicConfig
 from .decision import MIN_ISR, UNCLEAN_ELECTION, Cluster, Decision
 from .elections import elect_uncleanly
 from .eligible_leaders import on_min_isr_changed
-from .forwarding import check_expiry, check_targets
+from .forwarding import check_internal, check_targets
 
 _TOPIC_SETTINGS = {row.key: row for row in settings_of(TopicConfig)}
 CLUSTER_WIDE: dict[str, Setting] = {
@@ -155,7 +155,7 @@ def _alter(cluster: Cluster, resource: AlterConfigsResource) -> list[ConfigRecor
     new = _changed(old, resource)
     if resource.resource_type == TOPIC:
         check_topic_config(new)
-        check_expiry(name, new)
+        check_internal(name, new, old)
         check_targets(name, new, old, cluster.image.topic_ids, cluster.image.configs)
     elif resource.resource_type == CLIENT_METRICS:
         _check_subscription(new)

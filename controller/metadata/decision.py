@@ -27,7 +27,7 @@ class Occasion:
     """The circumstances of a forwarded request: its principal, its time, its ids, its quota."""
 
     principal: str
-    """The principal of the client, as its broker knows it."""
+    """The principal of the client, as its broker knows it; empty if the broker itself asks."""
     now_ms: int
     """The time of day in milliseconds since the epoch."""
     id_of: Callable[[str], bytes]
@@ -141,7 +141,10 @@ class Cluster:
 
     def is_on(self, switch: str) -> bool:
         """True if a switch of the cluster is on, by its dynamic value or the controller's own."""
-        value = self.image.configs.get((BROKER, ""), {}).get(switch)
+        return self.would_be_on(switch, self.image.configs.get((BROKER, ""), {}).get(switch))
+
+    def would_be_on(self, switch: str, value: str | None) -> bool:
+        """True if a switch is on with this dynamic value, or without one."""
         if value is None:
             return self.defaults.switches.get(switch, False)
         return value.strip().lower() == "true"

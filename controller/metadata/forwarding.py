@@ -1,26 +1,37 @@
-"""Checks settings about what becomes of records, before they are written: targets, and expiry."""
+"""Checks settings about what becomes of records: targets, and what internal topics may have."""
 
 from collections.abc import Container, Mapping
 
+from ...protocol.audit import BATCH_MAX
 from ...protocol.control.image import ConfigResource
 from ...protocol.control.records import TOPIC
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.forwarding_keys import TARGET, named_topics
 from ...protocol.header_targets import BY_HEADER
-from ...protocol.types import INTERNAL_TOPICS
+from ...protocol.types import AUDIT_TOPIC, INTERNAL_TOPICS
 
-EXPIRY = "minikafka.ttl."
+FATES = ("minikafka.ttl.", "minikafka.delay.", "minikafka.route.", "minikafka.deadletter.")
+"""The beginnings of settings by which records expire or are forwarded."""
+MAX_BYTES = "max.message.bytes"
 REPLACE, NONE = "minikafka.delay.replace", "none"
 
 
-def check_expiry(topic: str, config: Mapping[str, str]) -> None:
-    """Raise ApiError INVALID_CONFIG if records of an internal topic were to expire.
+def check_internal(topic: str, config: Mapping[str, str], old: Mapping[str, str]) -> None:
+    """Raise ApiError INVALID_CONFIG if an internal topic gets settings that it must not have.
 
-    They are the cluster's own state, such as committed offsets.
+    Its records are the cluster's own state, such as committed offsets: they do not expire and are
+    not forwarded. What is in the `old` config already is not judged again. The audit topic takes
+    every batch of the audit, so that its bound must not be lowered.
     """
-    for key in config:
-        if key.startswith(EXPIRY) and topic in INTERNAL_TOPICS:
+    if topic not in INTERNAL_TOPICS:
+        return
+    for key, value in config.items():
+        if key.startswith(FATES) and old.get(key) != value:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"{key}: {topic} is an internal topic")
+    before, after = old.get(MAX_BYTES), config.get(MAX_BYTES)
+    if topic == AUDIT_TOPIC and before != after and int(after or 0) < BATCH_MAX:
+        detail = f"{MAX_BYTES}: {topic} needs at least {BATCH_MAX}, set for itself"
+        raise ApiError(ErrorCode.INVALID_CONFIG, detail)
 
 
 def check_targets(

@@ -31,12 +31,19 @@ from ...protocol.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from ...protocol.messages.describe_configs import ConfigSource
-from ...protocol.types import INTERNAL_TOPICS, NO_LEADER, TRACE_TOPIC, ZERO_UUID, uuid_to_text
+from ...protocol.types import (
+    INTERNAL_TOPICS,
+    NO_LEADER,
+    TRACE_TOPIC,
+    WRITTEN_BY_BROKERS,
+    ZERO_UUID,
+    uuid_to_text,
+)
 from ...runtime.config import settings_of
 from ...storage.topic_config import TopicConfig
 from .configuration import check_length, check_topic_config
 from .decision import DECISION_RECORDS_MAX, Cluster, Decision
-from .forwarding import check_expiry, check_targets
+from .forwarding import check_internal, check_targets
 from .mutations import UNLIMITED, Allowance
 from .placement import Load, Spread
 from .topic_names import check_topic_name, metric_name
@@ -70,10 +77,13 @@ def create_topics(
     request: CreateTopicsRequest,
     id_of: Callable[[str], bytes],
     allowance: Allowance = UNLIMITED,
+    *,
+    by_broker: bool = False,
 ) -> Decision[CreateTopicsResponse]:
     """Create each topic that can be created; with `validate_only`, write and charge nothing.
 
-    `id_of` returns the id for a name: the same for a repeated request, else always a new one.
+    `id_of` returns the id for a name: the same for a repeated request, else always a new one. Only
+    a broker in its own name, `by_broker`, creates the topics that brokers alone write.
     """
     draft = _draft(cluster, UNLIMITED if request.validate_only else allowance)
     results: list[CreatableTopicResult] = []
@@ -82,6 +92,9 @@ def create_topics(
         try:
             if mentions[topic.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named twice")
+            if topic.name in WRITTEN_BY_BROKERS and not by_broker:
+                detail = f"topic {topic.name!r} is internal: brokers create it once they need it"
+                raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, detail)
             results.append(_create(draft, topic, id_of(topic.name)))
         except ApiError as error:
             results.append(
@@ -103,7 +116,7 @@ def _create(draft: _Draft, topic: CreatableTopic, topic_id: bytes) -> CreatableT
     check_topic_name(topic.name, draft.names)
     config = _config_of(topic)
     check_topic_config(config)
-    check_expiry(topic.name, config)
+    check_internal(topic.name, config, {})
     check_targets(topic.name, config, {}, draft.names.values(), draft.cluster.image.configs)
     placed = _placement(draft, topic)
     draft.allowance.spend(len(placed))

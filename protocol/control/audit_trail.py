@@ -1,6 +1,7 @@
-"""The newest audited requests of a cluster, kept in the image until the audit topic has them.
+"""The newest audited requests of a cluster, kept in the image for the leader of the audit topic.
 
-They are part of snapshots, so that a broker which begins from one knows what was not written yet.
+They stay up to the bounds, written or not, also while auditing is off. They are part of snapshots,
+so that a broker which begins from one knows what was not written yet.
 """
 
 from collections import deque

@@ -134,3 +134,16 @@ def test_a_log_that_is_silent_costs_nothing(log: pytest.LogCaptureFixture) -> No
     audit = Audit(lambda: 0)
     audit.note(rights(), denial("x"))
     assert audit._said == {}
+
+
+def test_denials_are_told_while_somebody_hears_them(log: pytest.LogCaptureFixture) -> None:
+    log.set_level(logging.WARNING, LOGGER)
+    told: list[tuple[object, ...]] = []
+    is_told = False
+    audit = Audit(lambda: 0, lambda *what: told.append(what), lambda: is_told)
+    who = rights()
+    audit.note(who, denial("x"))
+    assert (told, audit._said) == ([], {})
+    is_told = True
+    audit.note(who, denial("x"))
+    assert told == [(who, denial("x"), 0)]

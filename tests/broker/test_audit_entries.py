@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from minikafka.broker.audit import entries
 from minikafka.broker.audit.entries import Links, audit_topic, change_event, next_links
 from minikafka.protocol.audit import ChainCheck, Link, read_event
 from minikafka.protocol.control.audit_trail import AuditTrail
@@ -59,12 +58,9 @@ def test_a_leader_that_knows_more_than_its_metadata_waits() -> None:
     assert next_links(AuditTrail(), Link(), "c", 7) is None
 
 
-def test_batches_are_bounded_and_a_large_request_has_one_of_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(entries, "BATCH_BYTES", 10)
+def test_batches_are_bounded_and_a_large_request_has_one_of_its_own() -> None:
     trail, link, found = trail_of(1, 2, 3), Link(), list[Record]()
-    while (made := next_links(trail, link, "c", 7)) is not None:
+    while (made := next_links(trail, link, "c", 7, most_bytes=10)) is not None:
         assert len(made_of(made)) == 1
         found, link = [*found, *made_of(made)], made.link
     assert [number for number, _ in numbers_of(found)] == [1, 2, 3]

@@ -10,6 +10,7 @@ from minikafka.broker.coordinator.keys import partition_of
 from minikafka.broker.coordinator.transaction.commit_group import CommitGroup, Named
 from minikafka.broker.coordinator.transaction.transaction import EXHAUSTED_EPOCH, State
 from minikafka.protocol.control import records as r
+from minikafka.protocol.control.records import PartitionRecord
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from minikafka.protocol.messages.commit_group import CommitGroupRequest, GroupTransaction
@@ -21,6 +22,7 @@ from minikafka.protocol.messages.init_commit_group import InitCommitGroupRequest
 from minikafka.protocol.types import TopicPartition
 
 from .conftest import MakeBroker
+from .edge_support import TOPIC, TOPIC_ID
 from .test_transaction_apis import COORDINATOR_ERRORS, INTERNAL_ID, QUICK, T0, Lab, topics, until
 
 GROUP = "g"
@@ -160,13 +162,14 @@ async def test_a_change_on_its_way_is_waited_for(lab: GroupLab) -> None:
     lab.run()
     named = lab.open(0)
     other = Named("g/1/0.0", *lab.open(1)[1:])
+    lab.broker.image.apply(PartitionRecord(TOPIC_ID, 1, (1, 2), (1, 2), 2), 103)
     lab.shard.holds = True
     lab.client.send(
         AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=other.transactional_id,
             v3_and_below_producer_id=other.producer_id,
             v3_and_below_producer_epoch=other.epoch,
-            v3_and_below_topics=topics(TopicPartition("__transaction_state", 0)),
+            v3_and_below_topics=topics(TopicPartition(TOPIC, 1)),
         ),
         3,
     )

@@ -272,6 +272,14 @@ class Machine:
         request = CreateTopicsRequest(topics=wanted, validate_only=validate_only)
         return self.carry_out(topics.create_topics(self.cluster, request, self._new_id))
 
+    def create_as_broker(self, name: str) -> None:
+        """Create a topic of one partition as a broker does in its own name."""
+        wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        wanted.configs = [CreatableTopicConfig(name="max.message.bytes", value=str(1 << 20))]
+        request = CreateTopicsRequest(topics=[wanted])
+        made = topics.create_topics(self.cluster, request, self._new_id, by_broker=True)
+        assert self.carry_out(made).topics[0].error_code == 0
+
     def delete(self, *names: str) -> list[int]:
         request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=0)
         answer = self.carry_out(topics.delete_topics(self.cluster, request))

@@ -148,6 +148,14 @@ def test_turning_it_on_and_off_is_audited() -> None:
     assert audited(cluster_of(off), ASKED, Decision("", [off])).records == [off]
 
 
+def test_turning_it_on_by_deleting_what_turned_it_off_is_audited() -> None:
+    off = r.ConfigRecord(r.BROKER, "", AUDIT_ENABLE, "false")
+    unset = r.ConfigRecord(r.BROKER, "", AUDIT_ENABLE, None)
+    assert record_of([unset], cluster_of(off)).number == 1
+    silent = cluster_of(off, **{AUDIT_ENABLE: False})
+    assert audited(silent, ASKED, Decision("", [unset])).records == [unset]
+
+
 def test_long_requests_and_long_texts_are_told_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auditing, "CHANGES_MAX", 2)
     many = [r.ConfigRecord(r.BROKER, "1", f"k{number}", "v") for number in range(5)]

@@ -6,13 +6,20 @@ from typing import Any
 import pytest
 
 from minikafka.controller.metadata import topics
+from minikafka.controller.metadata.forwarding import check_internal
 from minikafka.controller.metadata.topic_names import check_topic_name
 from minikafka.protocol.control.records import TOPIC
 from minikafka.protocol.errors import ApiError, ErrorCode
 from minikafka.protocol.messages.create_partitions import CreatePartitionsAssignment
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from minikafka.protocol.types import INTERNAL_TOPICS, NO_LEADER, TRACE_TOPIC, ZERO_UUID
+from minikafka.protocol.types import (
+    AUDIT_TOPIC,
+    INTERNAL_TOPICS,
+    NO_LEADER,
+    TRACE_TOPIC,
+    ZERO_UUID,
+)
 
 from .machine import Machine, error, uuid
 
@@ -132,10 +139,44 @@ def test_a_repeated_request_finds_its_own_topic_and_answers_the_same() -> None:
     assert error(other.topics[0]) == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
+@pytest.mark.parametrize("name", [AUDIT_TOPIC, TRACE_TOPIC])
+def test_only_brokers_create_what_only_brokers_write(name: str) -> None:
+    machine = Machine(brokers_up=1)
+    assert error(machine.create(name, 1, 1)) == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert machine.image.topic_ids == {}
+    machine.create_as_broker(name)
+    assert list(machine.image.topic_ids) == [name]
+
+
+@pytest.mark.parametrize("name", INTERNAL_TOPICS)
+def test_records_of_internal_topics_neither_expire_nor_go_elsewhere(name: str) -> None:
+    fates = {
+        "minikafka.ttl.ms": "5",
+        "minikafka.delay.target": "t",
+        "minikafka.route.rules": '[{"to":"t"}]',
+        "minikafka.deadletter.topic": "t",
+    }
+    for key, value in fates.items():
+        with pytest.raises(ApiError, match=f"{key}: {name} is an internal topic"):
+            check_internal(name, {key: value}, {})
+        check_internal(name, {key: value}, {key: value})
+        check_internal("t", {key: value}, {})
+
+
+def test_the_audit_topic_takes_every_batch_of_the_audit() -> None:
+    key, enough = "max.message.bytes", str(1 << 20)
+    for after in ({key: "100"}, {}):
+        with pytest.raises(ApiError, match="needs at least 1048576"):
+            check_internal(AUDIT_TOPIC, after, {key: enough})
+        check_internal(TRACE_TOPIC, after, {key: enough})
+        check_internal(AUDIT_TOPIC, after, after)
+    check_internal(AUDIT_TOPIC, {key: enough}, {key: "100"})
+
+
 @pytest.mark.parametrize("name", [each for each in INTERNAL_TOPICS if each != TRACE_TOPIC])
 def test_what_coordinators_keep_is_not_deleted(name: str) -> None:
     machine = Machine(brokers_up=1)
-    machine.create(name, 1, 1)
+    machine.create_as_broker(name)
     machine.create("t", 1, 1)
     assert machine.delete(name, "t") == [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.NONE]
     by_id = DeleteTopicState(topic_id=machine.image.topic_ids[name])

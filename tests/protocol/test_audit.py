@@ -55,7 +55,8 @@ def chain_of(*numbers: int) -> list[tuple[int, bytes, bytes]]:
     for offset, number in enumerate(numbers):
         kind = GAP if number > link.number + 1 else CHANGE
         value = value_of(number, link.digest, kind)
-        link = link_behind(value)
+        link = Link(number, digest_of(value))
+        assert link_behind(value) == link
         found.append((offset, digest_of(value).encode(), value))
     return found
 
@@ -85,6 +86,15 @@ def test_a_request_that_is_there_twice_or_missing_is_a_fault() -> None:
         assert faults == [f"offset 2: tells of request {number} behind request 2"]
 
 
+def test_a_gap_of_requests_that_were_told_is_a_fault() -> None:
+    first, second = chain_of(1, 2)
+    for number in (1, 2):
+        value = value_of(number, digest_of(second[2]), GAP)
+        assert faults_of([first, second, (2, digest_of(value).encode(), value)]) == [
+            f"offset 2: tells of request {number} behind request 2"
+        ]
+
+
 def test_a_chain_that_does_not_begin_at_its_beginning_is_a_fault() -> None:
     assert faults_of([(0, *each[1:]) for each in chain_of(1, 2)[1:]]) == [
         "offset 0: does not follow the record before it: one of both was changed"
@@ -99,7 +109,7 @@ def test_what_is_no_event_is_named(value: bytes) -> None:
     assert faults_of([(0, digest_of(value).encode(), value)]) == [
         "offset 0: is no record of the audit"
     ]
-    assert link_behind(value) == Link(0, digest_of(value))
+    assert link_behind(value) is None
 
 
 def test_a_record_without_key_or_value_is_named() -> None:

@@ -6,32 +6,55 @@ from typing import Any
 import pytest
 
 from minikafka.aio import Admin, ConfigChange, ConfigResource, TopicPartition
+from minikafka.broker.audit import entries, writer
+from minikafka.broker.audit.entries import more_links
+from minikafka.broker.audit.feed import AuditFeed
+from minikafka.broker.partition.own_batches import append_marker, append_own
 from minikafka.client.consumer.audit_log import AuditLog, Verified
 from minikafka.client.errors import AdminError, DeliveryFailed, UnknownTopic
+from minikafka.controller.metadata import forwarding
 from minikafka.protocol.acls import Acl, Operation, Pattern, Permission, Resource
 from minikafka.protocol.audit import (
     AUDIT_ENABLE,
     AUDIT_REQUIRED,
     CHANGE,
     ChainCheck,
+    Event,
+    Link,
     digest_of,
+    read_event,
 )
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.protocol.messages.describe_configs import ResourceType
+from minikafka.protocol.messages.forward_records import (
+    FENCED,
+    ForwardedBatch,
+    ForwardRecordsRequest,
+)
 from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minikafka.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from minikafka.protocol.records.batch_header import headers, seal
 from minikafka.protocol.types import AUDIT_TOPIC
 from minikafka.security.audit import LINES_MAX
 from minikafka.security.authorizer_config import ALIAS
+from minikafka.storage.markers import TransactionMarker
 
 from ..simulation.audit_checks import Found, audit_of, events_of, is_audit_written
 from ..simulation.disk import read_all
 from ..simulation.scraper import METRICS, exposition
 from ..simulation.stage import Stage, staged
 from ..support.scrape import Scrape
-from .delay_stage import delay_topic, park
+from .delay_stage import delay_topic, park, until_idle
 
 RIGHTS = {"authorizer.class.name": ALIAS, "allow.everyone.if.no.acl.found": "true"}
 DENY = Permission.DENY
@@ -227,6 +250,163 @@ async def test_r_54_the_switch_tells_of_itself(stage: Stage) -> None:
     assert "topic/while-false" not in named
 
 
+@staged(controller=ON)
+async def test_r_54_no_transaction_and_no_forwarder_writes_into_the_audit(stage: Stage) -> None:
+    await stage.create_topic("t")
+    before = len(await until_written(stage))
+    leader, refused = stage.state(AUDIT_TOPIC).leader, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    asked = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="tx",
+        v3_and_below_producer_id=7,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=[
+            AddPartitionsToTxnTopic(name=AUDIT_TOPIC, partitions=[0]),
+            AddPartitionsToTxnTopic(name="t", partitions=[0]),
+        ],
+    )
+    added = (await stage.ask(leader, asked, 3)).results_by_topic_v3_and_below
+    assert [each.results_by_partition[0].partition_error_code for each in added] == [
+        refused,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+    ]
+    marker = WritableTxnMarker(
+        producer_id=7,
+        producer_epoch=0,
+        transaction_result=True,
+        topics=[WritableTxnMarkerTopic(name=AUDIT_TOPIC, partition_indexes=[0])],
+        coordinator_epoch=0,
+    )
+    (answered,) = (await stage.ask(leader, WriteTxnMarkersRequest(markers=[marker]))).markers
+    assert answered.topics[0].partitions[0].error_code == refused
+    batches = [
+        ForwardedBatch(
+            topic_id=stage.image().topic_ids[AUDIT_TOPIC],
+            partition_index=0,
+            producer_id=7,
+            base_sequence=0,
+            is_fence=is_fence,
+            records=None if is_fence else b"x",
+        )
+        for is_fence in (False, True)
+    ]
+    forwarded = await stage.ask(leader, ForwardRecordsRequest(batches=batches))
+    assert [(each.error_code, each.base_offset) for each in forwarded.batches] == [
+        (ErrorCode.INVALID_REQUEST, -1),
+        (ErrorCode.NONE, FENCED),
+    ]
+    assert len(await until_written(stage)) == before
+
+
+async def led_by_another(stage: Stage) -> int:
+    """Kill the leader of the audit; return its successor."""
+    leader = stage.state(AUDIT_TOPIC).leader
+    stage.kill(leader)
+    await stage.until(lambda: stage.state(AUDIT_TOPIC).leader not in (-1, leader), "led", 30)
+    return stage.state(AUDIT_TOPIC).leader
+
+
+@staged(controller=ON)
+async def test_r_54_a_new_leader_goes_on_behind_the_last_record_that_is_an_event(
+    stage: Stage,
+) -> None:
+    await stage.create_topic("first")
+    written = len(await until_written(stage))
+    partition = stage.partition(stage.state(AUDIT_TOPIC).leader, AUDIT_TOPIC)
+    for producer_id in (7, 8):
+        marker = TransactionMarker(producer_id, 0, 0, is_commit=True, transaction_version=0)
+        assert not append_marker(partition, marker, 1).error
+    partition.write_staged()
+    await stage.until(lambda: partition.high_watermark == written + 2, "they are committed")
+    await create_by(stage, await led_by_another(stage), "second")
+    await stage.until(
+        lambda: is_audit_written(stage.image(), stage.cluster), "the audit is written", 30
+    )
+    found = await audit_on(stage, stage.state(AUDIT_TOPIC).leader)
+    events = [event for _, _, value in found if (event := read_event(value)) is not None]
+    assert told_requests(events) == audited_requests(stage)
+    assert [each["prev"] for each in events[1:]] == [
+        digest_of(value or b"") for _, _, value in found if read_event(value) is not None
+    ][:-1]
+
+
+@pytest.mark.moves("minikafka_audit_blocked")
+@staged(controller=ON, broker=METRICS)
+async def test_r_54_a_log_without_events_is_not_written_and_that_is_told(stage: Stage) -> None:
+    await stage.create_topic("first")
+    written = len(await until_written(stage))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "link_behind", lambda _: None)
+        leader = await led_by_another(stage)
+        await create_by(stage, leader, "second")
+        await stage.until(
+            lambda: metrics_of(stage, leader)("minikafka_audit_blocked") == 1, "it is told"
+        )
+        assert len(await audit_on(stage, leader)) == written
+    events = await until_written(stage)
+    assert told_requests(events) == audited_requests(stage)
+    await stage.until(
+        lambda: metrics_of(stage, leader)("minikafka_audit_blocked") == 0, "it is over", 30
+    )
+
+
+@staged(controller=ON, broker=METRICS)
+async def test_r_54_an_audit_that_tells_of_more_than_the_metadata_is_not_written(
+    stage: Stage,
+) -> None:
+    await stage.create_topic("first")
+    await until_written(stage)
+    old = stage.partition(stage.state(AUDIT_TOPIC).leader, AUDIT_TOPIC)
+    forged = more_links([Event("f", CHANGE, 1, "cluster", {})], Link(999, "0" * 64), "c", 1)
+    assert forged is not None
+    assert not append_own(old, forged.batch, 1).error
+    old.write_staged()
+    end = old.log_end_offset
+    await stage.until(lambda: old.high_watermark == end, "it is committed")
+    leader = await led_by_another(stage)
+    await create_by(stage, leader, "second")
+    await stage.until(
+        lambda: metrics_of(stage, leader)("minikafka_audit_blocked") == 1, "it is told"
+    )
+    assert len(await audit_on(stage, leader)) == end
+
+
+@staged(controller=ON)
+async def test_r_54_what_the_topic_finds_too_large_goes_in_smaller_batches(stage: Stage) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (entries, forwarding):
+            patch.setattr(module, "BATCH_MAX", 2_000)
+        await stage.create_topic("first")
+        written = len(await until_written(stage))
+        leader = stage.state(AUDIT_TOPIC).leader
+        other = await cut_off_from(stage, leader, *controllers_of(stage))
+        for number in range(4):
+            await create_by(stage, other, f"t{number}")
+        stage.heal()
+        events = await until_written(stage)
+        assert told_requests(events) == audited_requests(stage)
+        assert len(events) == written + 4
+
+
+@staged()
+async def test_r_54_only_brokers_create_the_topic_and_it_stays_fit_for_the_audit(
+    stage: Stage,
+) -> None:
+    asked = CreatableTopic(name=AUDIT_TOPIC, num_partitions=1, replication_factor=1)
+    answer = await stage.ask(1, CreateTopicsRequest(topics=[asked]))
+    assert answer.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    names = [MetadataRequestTopic(name=AUDIT_TOPIC), MetadataRequestTopic(name="auto")]
+    await stage.ask(1, MetadataRequest(topics=names, allow_auto_topic_creation=True))
+    await stage.until(lambda: "auto" in stage.image().topic_ids, "the other is created")
+    assert AUDIT_TOPIC not in stage.image().topic_ids
+    await all_brokers(stage, ON)
+    await stage.create_topic("t")
+    await until_written(stage)
+    assert len(stage.state(AUDIT_TOPIC).replicas) == 3
+    for key, value in (("minikafka.delay.target", "t"), ("max.message.bytes", "100")):
+        with pytest.raises(AdminError, match="INVALID_CONFIG"):
+            await stage.alter_configs(AUDIT_TOPIC, {key: value})
+
+
 async def all_brokers(stage: Stage, settings: dict[str, str]) -> None:
     resource = ConfigResource(ResourceType.BROKER, "")
     changes = [ConfigChange(key, value, ConfigOperation.SET) for key, value in settings.items()]
@@ -379,7 +559,7 @@ async def test_r_54_delayed_records_that_are_cancelled_or_rescheduled_are_told(
     with pytest.raises(AdminError):
         await stage.admin(lambda admin: admin.cancel_delayed({here: [77]}))
     await stage.admin(lambda admin: admin.reschedule_delayed({here: {1: 9_000_000_000}}))
-    feed = stage.broker(stage.state("later").leader).parts.edge.audit_feed
+    feed = leader_feed(stage)
     await stage.until(lambda: feed.told == 2, "both are told", 30)
     changes = [
         (change["aspect"], change["before"], change["after"])
@@ -391,3 +571,34 @@ async def test_r_54_delayed_records_that_are_cancelled_or_rescheduled_are_told(
         ("record 0", "waits", None),
         ("record 1", "waits", "due 9000000000 ms"),
     ]
+
+
+@staged(controller=ON, broker=ON)
+async def test_r_54_delayed_records_that_are_forwarded_again_are_told(stage: Stage) -> None:
+    await delay_topic(stage)
+    await park(stage, (b"a", 100))
+    await until_idle(stage)
+    stage.invariants.forwards.may_repeat = True
+    here, feed = TopicPartition("later", 0), leader_feed(stage)
+    await stage.admin(lambda admin: admin.refire_forwarded(here, from_offset=50))
+    assert await stage.admin(lambda admin: admin.refire_forwarded(here)) == 1
+    await stage.until(lambda: feed.told == 1, "it is told", 30)
+    told = [each for each in await until_written(stage) if each["type"] != CHANGE]
+    assert [(each["data"]["action"], each["data"]["changes"]) for each in told] == [
+        (
+            "RefireForwarded",
+            [
+                {
+                    "resource": "partition/later-0",
+                    "aspect": "forwarded again",
+                    "before": None,
+                    "after": "1 records",
+                }
+            ],
+        )
+    ]
+
+
+def leader_feed(stage: Stage) -> AuditFeed:
+    """Return what the leader of the delay topic tells."""
+    return stage.broker(stage.state("later").leader).parts.edge.audit_feed

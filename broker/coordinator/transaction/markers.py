@@ -22,9 +22,14 @@ GONE: Final = -2
 PARTITIONS_MAX: Final = 10_000
 """The number of partitions from which on a request takes no further transactions."""
 
-NOT_NEEDED: Final = (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)
+NOT_NEEDED: Final = (
+    ErrorCode.NONE,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
 """Results after which a marker counts as written. INVALID_PRODUCER_EPOCH means that the partition
-knows a later epoch of the producer, so that this transaction is not open there."""
+knows a later epoch of the producer, so that this transaction is not open there;
+TOPIC_AUTHORIZATION_FAILED that it is of an internal topic, where no transaction writes."""
 
 Partitions = dict[TopicPartition, None]
 

@@ -1,13 +1,15 @@
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from minikafka.client.cli.audit import lines_of, meets, report_of
+from minikafka.client.cli.audit import DAY_MS, lines_of, meets, report_of
 from minikafka.client.consumer.audit_log import AuditRecord, Verified
 from minikafka.protocol.audit import CHANGE, Event, Link, encode_event
 
 from .conftest import Run
+from .fake_admin import FakeAdmin
 
 NOON = 1_790_510_400_000
 ANY: dict[str, str | None] = {"principal": None, "action": None, "resource": None}
@@ -94,3 +96,36 @@ def test_a_note_that_is_none_is_refused_before_anything_is_asked(run: Run, known
     code, _, err = run("audit", "verify", "--known", known, "--bootstrap-server", "h:1")
     assert code == 2
     assert "needs OFFSET:SHA256" in err
+
+
+class FakeLog:
+    """An audit with one record, which notes from what time on it was read."""
+
+    since_ms: int | None = None
+
+    def __init__(self, admin: object) -> None:
+        pass
+
+    async def read(self, since_ms: int | None = None) -> AsyncIterator[AuditRecord]:
+        FakeLog.since_ms = since_ms
+        yield AuditRecord(7, None, value_of())
+
+
+@pytest.mark.parametrize(
+    ("since", "read_from", "found"),
+    [((), None, True), ((NOON,), NOON - DAY_MS, True), ((NOON + 1,), NOON + 1 - DAY_MS, False)],
+)
+def test_a_search_since_a_time_reads_from_a_day_before_it(
+    run: Run,
+    admin: FakeAdmin,
+    monkeypatch: pytest.MonkeyPatch,
+    since: tuple[int, ...],
+    read_from: int | None,
+    *,
+    found: bool,
+) -> None:
+    monkeypatch.setattr("minikafka.client.consumer.audit_log.AuditLog", FakeLog)
+    options = [part for each in since for part in ("--since", each)]
+    code, out, _ = run("audit", "search", "--bootstrap-server", "h:1", *options)
+    assert (code, FakeLog.since_ms) == (0, read_from)
+    assert out.startswith("     7  ") is found
