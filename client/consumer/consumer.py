@@ -317,7 +317,11 @@ class Consumer(Generic[K, V]):
         return await self._committing.group_lag(timeout_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the group id with this member's id and generation, for `Producer.send_offsets`."""
+        """Return the group id with this member's id and generation, for `Producer.send_offsets`.
+
+        A member that lost its partitions keeps its last generation until it has joined again, so
+        that it is refused. Under `assign`, and before the first join, there is none.
+        """
         return self._committing.group_metadata()
 
     # -- how far
