@@ -96,7 +96,7 @@ class Committing:
         return {at: max(ends[at].offset - found[at].offset, 0) for at in found}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return who commits in a transaction; see `Consumer.group_metadata`."""
+        """Return who commits in a transaction; see ConsumerGroupMetadata."""
         membership, group_id = self._group_commits().membership, self._config.group_id
         assert group_id is not None
         if membership is None:

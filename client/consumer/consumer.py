@@ -317,11 +317,7 @@ class Consumer(Generic[K, V]):
         return await self._committing.group_lag(timeout_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the group id with this member's id and generation, for `Producer.send_offsets`.
-
-        A member that lost its partitions keeps its last generation until it has joined again, so
-        that it is refused. Under `assign`, and before the first join, there is none.
-        """
+        """Return the group id with this member's id and generation, for `Producer.send_offsets`."""
         return self._committing.group_metadata()
 
     # -- how far
