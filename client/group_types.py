@@ -28,7 +28,11 @@ def with_metadata(given: OffsetAndMetadata | int) -> OffsetAndMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
-    """The identity of a group member, by which `Producer.send_offsets` can detect stale members."""
+    """The identity of a group member, by which `Producer.send_offsets` can detect stale members.
+
+    A member that lost its partitions keeps its last generation until it has joined again, so that
+    it is refused. Under `Consumer.assign`, and before the first join, there is none.
+    """
 
     group_id: str
     generation_id: int = -1

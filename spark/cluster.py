@@ -59,6 +59,7 @@ SINK: Final = {
     "batch.size": str(256 << 10),
 }
 MOST_BYTES: Final = "max.message.bytes"
+UNKNOWN_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 DEFAULT_MOST_BYTES: Final = 1_048_588
 """The default of Kafka's brokers, where one does not say it."""
 ASKING: Final = {"default.api.timeout.ms": "15000", "bootstrap.timeout.ms": "10000"}
@@ -124,10 +125,23 @@ class Cluster:
             sleep(0.1)
 
     def most_bytes(self, topic: str) -> int:
-        """Ask for the largest batch that a topic takes, in bytes."""
+        """Ask for the largest batch that a topic takes, in bytes.
+
+        If it is missing, ask again for a while: a broker may not know yet of one just created.
+        """
         resource = ConfigResource.topic(topic)
-        told = self._ask(lambda admin: admin.describe_configs([resource], keys=[MOST_BYTES]))
-        return int(told[resource][MOST_BYTES].value or DEFAULT_MOST_BYTES)
+        deadline = monotonic() + MISSING_SECONDS
+        while True:
+            try:
+                told = self._ask(lambda a: a.describe_configs([resource], keys=[MOST_BYTES]))
+            except AdminError as error:
+                answers = error.errors.values()
+                is_missing = all(each.code == UNKNOWN_TOPIC for each in answers)
+                if not is_missing or monotonic() > deadline:
+                    raise
+                sleep(0.1)
+            else:
+                return int(told[resource][MOST_BYTES].value or DEFAULT_MOST_BYTES)
 
     def topics_matching(self, pattern: re.Pattern[str]) -> list[str]:
         """List the topics whose names contain a match of the pattern."""
@@ -223,8 +237,7 @@ class Cluster:
         try:
             return self._ask(lambda admin: admin.describe_topics(topics))
         except AdminError as error:
-            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if any(answer.code != unknown for answer in error.errors.values()):
+            if any(answer.code != UNKNOWN_TOPIC for answer in error.errors.values()):
                 raise
             known = [name for name in topics if name not in error.errors]
         return self._described(known) if known else {}

@@ -40,8 +40,12 @@ class DeadLetters:
         self._limits: dict[str, int] = {}
 
     def limit_of(self, topic: str) -> int:
-        """Return how many bytes key, value and headers of a record may have together."""
+        """Return how many bytes key, value and headers of a record may have together.
+
+        Raise UnknownTopic if there is no such topic, and asking for it does not create it.
+        """
         if topic not in self._limits:
+            self._producer.partitions_for(topic)
             self._limits[topic] = min(self._most_sent, self._most_bytes(topic) - OVERHEAD)
         return self._limits[topic]
 

@@ -96,17 +96,14 @@ class Committing:
         return {at: max(ends[at].offset - found[at].offset, 0) for at in found}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the group id with this member's id and generation, for `Producer.send_offsets`."""
+        """Return who commits in a transaction; see ConsumerGroupMetadata."""
         membership, group_id = self._group_commits().membership, self._config.group_id
         assert group_id is not None
         if membership is None:
             return ConsumerGroupMetadata(group_id)
-        return ConsumerGroupMetadata(
-            group_id,
-            membership.generation,
-            membership.member_id,
-            self._config.group_instance_id,
-        )
+        who = membership.commits_as
+        instance_id = self._config.group_instance_id
+        return ConsumerGroupMetadata(group_id, who.generation, who.member_id, instance_id)
 
     # -- automatic
 

@@ -142,6 +142,11 @@ class Membership:
         self.stage = Stage.AWAY
         self.member_id = NO_MEMBER
         self.generation = NO_GENERATION
+        self.commits_as = Heartbeat(NO_MEMBER, NO_GENERATION)
+        """The newest generation, kept when this member is fenced or leaves.
+
+        A transaction that commits what was read in it names it, so that the coordinator refuses a
+        member that lost its partitions; it takes commits that name none from anybody."""
         self.owned: dict[TopicPartition, None] = {}
         """The partitions that the user has now, in order."""
         self.last_owned: tuple[TopicPartition, ...] = ()
@@ -288,6 +293,7 @@ class Membership:
         if self.stage is not Stage.JOINING:
             return
         self.member_id, self.generation = joined.member_id, joined.generation
+        self.commits_as = Heartbeat(joined.member_id, joined.generation)
         self._joined = joined
         self._heartbeat_at_ms = now_ms + self._terms.heartbeat_interval_ms
         self.stage = Stage.SYNCING

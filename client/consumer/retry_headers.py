@@ -57,6 +57,11 @@ def attempt_of(headers: Headers) -> int:
     return _number(headers, ATTEMPT)
 
 
+def due_of(headers: Headers) -> int:
+    """Return when a record that has come back was due, in ms since the epoch; 0 if it says none."""
+    return _number(headers, DUE)
+
+
 def retry_headers(headers: Headers, failure: Failure, due_ms: int, order: str = "") -> Headers:
     """Return the headers with which a record waits for its next attempt."""
     said = {ATTEMPT: str(attempt_of(headers) + 1), DELIVER_AT: str(due_ms)}
@@ -128,7 +133,7 @@ def _with(headers: Headers, once: Mapping[str, str], said: Mapping[str, str]) ->
 
 def _number(headers: Headers, name: str) -> int:
     for each, value in headers:
-        if each == name and value is not None and value.isdigit() and len(value) < 10:
+        if each == name and value is not None and value.isdigit() and len(value) < 20:
             return int(value)
     return 0
 

@@ -44,7 +44,8 @@ class Lanes:
         self._runtime = runtime
         self._settings = settings
         self._topics = topics
-        self._generation = -1
+        self._seen: tuple[object, ...] = ()
+        """The member, its generation and its partitions when the lanes were begun."""
         self._reading = OwnedTask(runtime, f"keys of {topics.blocked}")
 
     async def close(self) -> None:
@@ -56,15 +57,17 @@ class Lanes:
         return lane in self.order.lanes
 
     async def follow_group(self) -> bool:
-        """Begin anew if the group has another generation; return whether it has."""
+        """Begin anew in another generation or with other partitions; return whether it did."""
         consumer = self._consumer
-        generation = consumer.group_metadata().generation_id
-        if generation == self._generation:
+        assigned, who = consumer.assignment(), consumer.group_metadata()
+        # A generation alone may be that of a group that began anew, and it may come to be known
+        # before its partitions do.
+        seen = who.member_id, who.generation_id, assigned
+        if seen == self._seen:
             return False
-        self._generation = generation
+        self._seen = seen
         await self._reading.stop()
         self.order.forget()
-        assigned = consumer.assignment()
         consumer.pause(*assigned)
         lanes = [each.partition for each in assigned if each.topic == self._topics.again]
         for each in assigned:

@@ -21,14 +21,15 @@ from typing import Final, NamedTuple, Self
 
 from ...protocol.records.record_batch import Headers
 from ..records import ConsumerRecord
-from .retry_headers import ORDER
+from .retry_headers import ORDER, due_of
 
 Raw = ConsumerRecord[bytes, bytes]
 EARLY_MS: Final = 1_000
 """How long a record waits that has come back too early, and finds its key due."""
 GONE_MS: Final = 300_000
 """How long the first record that waits for another one does so, once that one is due. It comes back
-again and again, and the other one would have come back before it: somebody has cancelled it."""
+again and again, and the other one would have come back before it: somebody has cancelled it, or the
+broker has buried it. A record that comes so much later does not wait."""
 _KEY_BYTES: Final = 16
 
 
@@ -68,6 +69,8 @@ class Blocked(NamedTuple):
     """The offset of the newest record that was moved."""
     due_ms: int
     """When the record is due whose turn it is."""
+    head: int
+    """The offset of that record."""
 
     def to_value(self) -> bytes:
         """Return what the group's topic of blocked keys holds."""
@@ -76,8 +79,8 @@ class Blocked(NamedTuple):
     @classmethod
     def of(cls, value: bytes) -> Self:
         """Read what `to_value` returned; raise ValueError for anything else."""
-        done, newest, due_ms = map(int, value.decode().split("/"))
-        return cls(done, newest, due_ms)
+        done, newest, due_ms, head = map(int, value.decode().split("/"))
+        return cls(done, newest, due_ms, head)
 
 
 class Outcome(Enum):
@@ -147,7 +150,7 @@ class KeyOrder:
             return None
         if record.topic != self._returning:
             return max(blocked.due_ms, now_ms)
-        if blocked.done >= place.behind or self._is_gone(name, place, blocked, now_ms):
+        if blocked.done >= place.behind or self._is_gone(record, place, blocked, now_ms):
             return None
         return max(blocked.due_ms, now_ms + EARLY_MS)
 
@@ -182,15 +185,23 @@ class KeyOrder:
         lane, key = name
         return draft[name] if name in draft else self.lanes[lane].get(key)
 
-    def _is_gone(self, name: Name, place: Place, blocked: Blocked, now_ms: int) -> bool:
-        """True if the record that this one follows will not come back."""
-        first = self._first_waits.get(name)
-        if first is not None and place.offset > first.offset and now_ms - first.seen_ms < GONE_MS:
-            return False
-        is_same = first is not None and place.offset == first.offset
-        since_ms = max(first.since_ms if first is not None and is_same else now_ms, blocked.due_ms)
+    def _is_gone(self, record: Raw, place: Place, blocked: Blocked, now_ms: int) -> bool:
+        """True if the one that a record follows will not come back.
+
+        What is due first comes back first, however late the lane is read. So it counts when this
+        record was due, not when it is read. The one that follows the record whose turn it is waits
+        since that is due, and no other one is before it; else it waits since it was seen.
+        """
+        name, at_ms = _name(record, place.topic), min(due_of(record.headers), now_ms)
+        first, since_ms = self._first_waits.get(name), blocked.due_ms
+        if place.behind != blocked.head:
+            is_second = first is not None and place.offset > first.offset
+            if first is not None and is_second and at_ms - first.seen_ms < GONE_MS:
+                return False
+            is_same = first is not None and place.offset == first.offset
+            since_ms = max(since_ms, first.since_ms if first is not None and is_same else now_ms)
         self._first_waits[name] = _FirstWaits(place.offset, since_ms, now_ms)
-        return now_ms - since_ms >= GONE_MS
+        return at_ms - since_ms >= GONE_MS
 
 
 def _after(blocked: Blocked | None, place: Place, outcome: Outcome, due_ms: int) -> Blocked | None:
@@ -201,11 +212,11 @@ def _after(blocked: Blocked | None, place: Place, outcome: Outcome, due_ms: int)
             return blocked._replace(done=max(blocked.done, place.offset))
         case Outcome.FAILED if blocked is not None:
             newest = max(blocked.newest, place.offset)
-            return Blocked(max(blocked.done, place.behind), newest, due_ms)
+            return Blocked(max(blocked.done, place.behind), newest, due_ms, place.offset)
         case Outcome.BEHIND if blocked is not None:
             return blocked._replace(newest=max(blocked.newest, place.offset))
         case _:
-            return Blocked(place.behind, place.offset, due_ms)
+            return Blocked(place.behind, place.offset, due_ms, place.offset)
 
 
 def _name(record: Raw, topic: str) -> Name:

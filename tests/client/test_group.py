@@ -341,6 +341,7 @@ async def test_the_member_says_who_it_is(setup: Setup) -> None:
             consumer.assign([TP])
         await consumer.unsubscribe()
         consumer.assign([TP])
+        assert consumer.group_metadata() == ConsumerGroupMetadata("g")
 
 
 OLD: dict[int, tuple[int, int]] = {

@@ -259,3 +259,23 @@ def test_a_static_member_stays_away_without_a_word() -> None:
     member = stable(cooperative(), A)
     assert member.on_left() == Leave("m", "the consumer was closed or unsubscribed")
     assert member.owned == {}
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
+def test_a_member_that_lost_its_partitions_commits_as_who_it_was_until_it_joins_again(
+    code: ErrorCode,
+) -> None:
+    member = cooperative()
+    assert member.commits_as == Heartbeat("", -1)
+    stable(member, A)
+    assert member.commits_as == Heartbeat("m", 1)
+    assert member.on_refused(Heartbeat("m", 1), code)
+    assert member.commits_as == Heartbeat("m", 1), "so it is refused"
+    member.on_poll_begun(0)
+    assert take(member) == Change(lost=(A,))
+    assert member.commits_as == Heartbeat("m", 1)
+    join(member, 3, A)
+    assert member.commits_as == Heartbeat("m", 3)
+    member.on_poll_ended(0)
+    assert isinstance(member.next_step(9_999), Leave)
+    assert member.commits_as == Heartbeat("m", 3)

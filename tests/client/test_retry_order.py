@@ -24,6 +24,8 @@ from minikafka.client.consumer.retry_order import (
 from minikafka.client.consumer.retry_policy import topics_of
 from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.delays import DELIVER_AT
+from minikafka.protocol.delays import DUE as DUE_HEADER
+from minikafka.protocol.header_times import LATEST_MS
 from minikafka.protocol.records.batch_header import TimestampType
 
 TOPICS = topics_of("billing")
@@ -32,10 +34,15 @@ DUE = NOW + 10_000
 
 
 def record(
-    offset: int, key: bytes | None = b"k", place: Place | None = None, topic: str = "orders"
+    offset: int,
+    key: bytes | None = b"k",
+    place: Place | None = None,
+    topic: str = "orders",
+    due_ms: int = LATEST_MS,
 ) -> Raw:
-    """A record of lane 3; with a place it has come back."""
-    headers = [] if place is None else [(ORDER, place.to_header().encode())]
+    """A record of lane 3; with a place it has come back, and was due at `due_ms`."""
+    due = DUE_HEADER, str(due_ms).encode()
+    headers = [] if place is None else [(ORDER, place.to_header().encode()), due]
     name = topic if place is None else TOPICS.again
     return ConsumerRecord(name, 3, offset, 0, TimestampType.CREATE_TIME, key, b"v", headers)
 
@@ -113,7 +120,7 @@ def test_what_follows_a_record_that_was_cancelled_is_handled_after_a_while() -> 
     assert waits(order, record(1, place=second), late) is None
     happens(order, record(1, place=second), Outcome.FAILED, late + 50)
     ((blocked),) = order.lanes[3].values()
-    assert blocked == Blocked(6, 7, late + 50)
+    assert blocked == Blocked(6, 7, late + 50, 7)
 
 
 def test_if_the_first_that_waits_is_cancelled_too_the_next_takes_its_place() -> None:
@@ -125,6 +132,34 @@ def test_if_the_first_that_waits_is_cancelled_too_the_next_takes_its_place() -> 
     for at_ms in range(DUE, DUE + 2 * GONE_MS, 1_000):
         assert waits(order, record(1, place=second), at_ms) is not None
     assert waits(order, record(1, place=second), DUE + 2 * GONE_MS) is None
+
+
+def test_what_comes_long_after_a_record_that_was_cancelled_is_handled_at_once() -> None:
+    """So it is if another member has taken the lane over, and the key is free then."""
+    order, late = order_of(), DUE + GONE_MS
+    happens(order, record(5), Outcome.FAILED)
+    due_ms = waits(order, record(9), late)
+    assert due_ms == late, "what is read meanwhile may be before it"
+    follower = happens(order, record(9), Outcome.BEHIND, due_ms)
+    next_one = happens(order, record(12), Outcome.BEHIND, late + 1)
+    heir = order_of()
+    heir.begin(3, order.lanes[3])
+    early = record(2, place=next_one, due_ms=late + 1)
+    assert waits(heir, early, late + 1) is not None, "it follows another one"
+    assert waits(heir, record(1, place=follower, due_ms=due_ms), late + 1) is None
+    happens(heir, record(1, place=follower, due_ms=due_ms), Outcome.DONE)
+    assert waits(heir, record(3, place=next_one), late + 2) is None
+    happens(heir, record(3, place=next_one), Outcome.DONE)
+    assert heir.lanes == {3: {}}
+
+
+def test_what_is_only_read_long_after_has_not_waited() -> None:
+    order, late = order_of(), DUE + 3 * GONE_MS
+    happens(order, record(5), Outcome.FAILED)
+    first = happens(order, record(6), Outcome.BEHIND)
+    second = happens(order, record(7), Outcome.BEHIND)
+    for place in (first, second):
+        assert waits(order, record(1, place=place, due_ms=DUE), late) is not None
 
 
 def test_only_so_many_keys_are_blocked() -> None:
@@ -145,11 +180,11 @@ def test_a_lane_is_taken_over_as_it_was_written() -> None:
     happens(order, record(5), Outcome.FAILED)
     follower = happens(order, record(6), Outcome.BEHIND)
     written = {key: blocked.to_value() for key, blocked in order.lanes[3].items()}
-    assert [*written.values()] == [b"4/6/60000"]
+    assert [*written.values()] == [b"4/6/60000/5"]
     heir.begin(3, {key: Blocked.of(value) for key, value in written.items()})
     assert waits(heir, record(9)) == DUE
     assert waits(heir, record(1, place=follower)) is not None
-    for strange in (b"", b"1/2", b"1/2/3/4", b"a/b/c"):
+    for strange in (b"", b"1/2/3", b"1/2/3/4/5", b"a/b/c/d"):
         with pytest.raises(ValueError, match=r"values to unpack|literal"):
             Blocked.of(strange)
     order.forget()

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from minikafka.client.consumer.retry_batch import Batch, Raw, move_behind, move_of
 from minikafka.client.consumer.retry_headers import DLQ, Failure, attempt_of
-from minikafka.client.consumer.retry_order import Blocked, Changes, KeyOrder, Outcome
+from minikafka.client.consumer.retry_order import GONE_MS, Blocked, Changes, KeyOrder, Outcome
 from minikafka.client.consumer.retry_policy import RetryPolicy, topics_of
 from minikafka.client.records import ConsumerRecord
+from minikafka.protocol.delays import forwarded_headers
 from minikafka.protocol.records.batch_header import TimestampType
 from minikafka.protocol.records.record_batch import Headers
 
@@ -50,9 +51,12 @@ class Retries:
         for _ in range(dice.randrange(4)):
             self.orders.append(_record("orders", len(self.orders), dice.choice(KEYS), []))
         self.now_ms += dice.choice([0, 0, 1_000, 5_000, 20_000])
-        # They come back in any order; the machine relies on none.
+        if dice.random() < 0.03:
+            self.now_ms += 2 * GONE_MS  # nobody has read the lane for long
+        # They come back in any order, within half a minute; the machine relies on no more.
         due = [each for each in self.waiting if each[0] <= self.now_ms]
         late = [each for each in due if each[0] + SOON_MS < self.now_ms]
+        late.sort(key=lambda each: each[0])
         for each in late or dice.sample(due, dice.randint(0, len(due))):
             self._forward(each)
         if dice.random() < 0.1:
@@ -88,7 +92,9 @@ class Retries:
 
     def _forward(self, which: tuple[int, Raw]) -> None:
         self.waiting.remove(which)
-        self.again.append(which[1]._replace(offset=len(self.again)))
+        due_ms, record = which
+        headers = forwarded_headers(record.headers, "g.retry/2/0", due_ms)
+        self.again.append(record._replace(offset=len(self.again), headers=headers))
 
     def _poll(self, come_back: int, new: int) -> Batch:
         start, first = self.read[TOPICS.again], self.read["orders"]

@@ -274,6 +274,28 @@ async def test_r_46_what_follows_a_cancelled_record_is_handled_after_a_while(sta
     assert book.handled == [b"a1", b"a2"]
 
 
+@staged(seconds=900)
+async def test_r_46_a_key_whose_record_was_cancelled_is_free_with_the_next_one_after_a_while(
+    stage: Stage,
+) -> None:
+    """Nobody followed it; the next is moved once, and the one after that not at all."""
+    await stage.create_topic("orders", [[1, 2, 3]])
+    await ordered(stage, "a0")
+    client, worker = await worker_of(stage)
+    book = Book(a0=1)
+    runs(stage, client, lambda: worker.run(book))
+    await until_committed(stage, 1)
+    there = TopicPartition(f"{GROUP}.retry", 0)
+    await stage.admin(lambda admin: admin.cancel_delayed({there: [0]}))
+    await stage.sleep(310)
+    for name in ("a1", "a2"):
+        await ordered(stage, name)
+        await stage.until(lambda name=name: name.encode() in book.handled, name, 20)  # type: ignore[misc]
+    returned = await in_target(stage, topic=f"{GROUP}.again")
+    assert [each.value for each in returned] == [b"a1"]
+    assert [*(await blocked(stage)).values()] == [None]
+
+
 def refused(
     match: str, topics: dict[str, list[list[int]]], policy: RetryPolicy = POLICY, **settings: Any
 ) -> None:

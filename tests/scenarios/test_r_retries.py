@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -169,6 +170,50 @@ def test_r_45_killed_between_the_retry_and_the_commit_a_record_is_retried_once_b
         await stage.sleep(5)
         assert len(again.at) == 1 + retried
         assert len(await dead(stage)) == retried
+
+    story()
+
+
+@pytest.mark.parametrize("order", ["none", "key"])
+def test_r_45_a_member_that_is_put_out_while_it_handles_a_record_moves_it_no_more(
+    order: Literal["none", "key"],
+) -> None:
+    """Its heir has moved it; the late one's transaction is refused, and it reads on as a member."""
+
+    @staged()
+    async def story(stage: Stage) -> None:
+        await orders(stage, b"bad")
+        policy = replace(POLICY, order=order, backoff_ms=(60_000,))
+        ranged = {"partition_assignment_strategy": "range"} if order == "key" else {}
+        client, worker = await worker_of(stage, policy, max_poll_interval_ms=5_000, **ranged)
+        calls: list[str] = []
+        is_moved = asyncio.Event()
+
+        async def late(record: ConsumerRecord) -> None:
+            calls.append("first")
+            if record.value == b"bad":
+                await is_moved.wait()
+                raise Bad
+
+        runs(stage, client, lambda: worker.run(late))
+        await stage.until(lambda: bool(calls), "the first has the record", 60)
+        other, heir = await worker_of(stage, policy, **ranged)
+
+        async def fails(record: ConsumerRecord) -> None:
+            calls.append("heir")
+            if record.value == b"bad":
+                raise Bad
+
+        runs(stage, other, lambda: heir.run(fails))
+        await until_committed(stage, 1)
+        is_moved.set()
+        await stage.sleep(10)
+        assert calls == ["first", "heir"]
+        assert [each.value for each in await in_target(stage, topic=f"{GROUP}.retry")] == [b"bad"]
+        stage.world.kill(other.process)
+        await ordered(stage, b"fine")
+        await until_committed(stage, 2)
+        assert calls == ["first", "heir", "first"], "the late one is a member again"
 
     story()
 

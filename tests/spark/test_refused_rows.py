@@ -7,12 +7,15 @@ import pytest
 
 from minikafka.client.consumer.retry_headers import DLQ, TRUNCATED, letter_of
 from minikafka.client.records import ProducerRecord
+from minikafka.client.sync_producer import Producer
 from minikafka.protocol.records import record_backend
+from minikafka.protocol.types import TopicPartition
 from minikafka.spark import refused_rows
 from minikafka.spark.options import OptionError
 from minikafka.spark.refused_rows import OVERHEAD, DeadLetters, dead_letters_of
 from minikafka.spark.rows import RowWriter
 from minikafka.spark.sink_options import parse_sink
+from tests.spark.conftest import Broker
 from tests.spark.fake_cluster import MOST_BYTES, SERVERS, FakeCluster, FakeProducer, cluster
 from tests.spark.test_rows import batch_of
 
@@ -136,6 +139,39 @@ def test_without_the_option_there_are_none_and_with_it_the_cluster_is_asked_once
     assert (dead.limit_of("a"), dead.limit_of("b")) == (3_000 - OVERHEAD, 5_000)
     cluster.most["a"] = 4_000
     assert dead.limit_of("a") == 3_000 - OVERHEAD
+
+
+def test_a_topic_is_looked_for_and_so_created_before_its_limit_is_asked_for() -> None:
+    there: list[str] = []
+
+    class Creating(FakeProducer):
+        def partitions_for(self, topic: str, *, refresh: bool = False) -> list[int]:
+            there.append(topic)
+            return super().partitions_for(topic, refresh=refresh)
+
+    def most_bytes(topic: str) -> int:
+        assert topic in there
+        return 5_000
+
+    producer: Any = Creating()
+    writer = RowWriter(producer, None, DeadLetters(producer, "dead", most_bytes, MOST_BYTES))
+    writer.write(batch_of({"topic": "a", "value": b"v"}, {"topic": None, "value": b"v"}), 0)
+    assert [name for name, _, _ in producer.sent] == ["dead", "a"]
+
+
+def test_a_topic_that_is_created_by_writing_to_it_is_so_with_dead_letters_too(
+    broker: Broker, request: pytest.FixtureRequest
+) -> None:
+    topic, dead = (f"{kind}-{request.node.callspec.id}" for kind in ("made", "made-dead"))
+    said = {"kafka.bootstrap.servers": broker.bootstrap, "topic": topic, "dead_letters": dead}
+    options = parse_sink(said)
+    with Producer(broker.bootstrap) as producer:
+        writer = RowWriter(producer, options.topic, dead_letters_of(options, producer))
+        fine = {"key": None, "value": b"v", "headers": None}
+        writer.write(batch_of(fine, {**fine, "headers": [{"key": None, "value": b"x"}]}), 0)
+        writer.finish()
+    ends = broker.admin.list_offsets({TopicPartition(each, 0): -1 for each in (topic, dead)})
+    assert [each.offset for each in ends.values()] == [1, 1]
 
 
 @pytest.mark.parametrize("named", ["", " ", "a"])

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from minikafka.client.admin.config_types import ConfigEntry, ConfigResource
 from minikafka.client.admin.topic_types import PartitionDescription, TopicDescription, TopicListing
 from minikafka.client.errors import (
+    AdminError,
     BootstrapError,
     ConnectionLost,
     CorruptRecord,
@@ -14,9 +16,10 @@ from minikafka.client.errors import (
     RequestTimedOut,
 )
 from minikafka.client.offsets import ListedOffset
-from minikafka.protocol.errors import RemoteProtocolError
+from minikafka.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
+from minikafka.protocol.messages.describe_configs import ConfigSource
 from minikafka.protocol.types import TopicPartition
-from minikafka.spark.cluster import Cluster
+from minikafka.spark.cluster import MOST_BYTES, Cluster
 from minikafka.spark.source_options import Patience
 
 SETTINGS = {"bootstrap.servers": "nobody:9092"}
@@ -39,6 +42,13 @@ class FakeAdmin:
     ) -> dict[TopicPartition, ListedOffset]:
         self._answer(how)
         return {partition: ListedOffset(7, -1, 0) for partition in asked}
+
+    def describe_configs(
+        self, asked: list[ConfigResource], **how: Any
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        self._answer(how)
+        entry = ConfigEntry(MOST_BYTES, "7000", ConfigSource.DEFAULT_CONFIG, False, False)
+        return {resource: {entry.name: entry} for resource in asked}
 
     def _answer(self, how: dict[str, Any]) -> None:
         self.asked.append(how)
@@ -80,6 +90,22 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> 
     with pytest.raises(RequestTimedOut):
         cluster.earliest({"t": (0,)})
     assert (len(admin.asked), pauses) == (1, [])
+
+
+def test_the_limit_of_a_topic_that_a_broker_does_not_know_yet_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    resource = ConfigResource.topic("t")
+    missing = AdminError({str(resource): ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)})
+    forbidden = AdminError({str(resource): ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)})
+    times = iter(range(99))
+    monkeypatch.setattr("minikafka.spark.cluster.monotonic", lambda: next(times))
+    admin = FakeAdmin(2, missing)
+    assert cluster_of(admin, monkeypatch, Patience()).most_bytes("t") == 7_000
+    assert pauses == [0.1, 0.1]
+    for error in (missing, forbidden):
+        with pytest.raises(AdminError):
+            cluster_of(FakeAdmin(99, error), monkeypatch, Patience()).most_bytes("t")
 
 
 def test_isolation_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
