@@ -18,6 +18,13 @@ from minikafka.protocol.types import TopicIdPartition
 T0 = TopicIdPartition(b"t" * 16, 0)
 
 
+@pytest.fixture(autouse=True)
+def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take no notice of the simulator's smaller ones."""
+    monkeypatch.setattr(Taking, "most_open", 50)
+    monkeypatch.setattr(Taking, "most_open_shared", 500)
+
+
 class Ground:
     """The parts that taking uses; at most `fits` records are small enough together."""
 
