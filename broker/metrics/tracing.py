@@ -21,6 +21,7 @@ class TraceMetrics:
         )
         yield counter(
             "minikafka_trace_dropped",
-            "Parts of trace points that are lost, because too many waited or they were refused.",
+            "Parts of trace points that are lost, because too many waited or they were refused,"
+            " and sampled batches that were too many.",
             [("", self._queue.dropped)],
         )

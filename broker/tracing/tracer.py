@@ -26,7 +26,7 @@ from ...protocol.types import INTERNAL_TOPICS, NO_OFFSET, Buffer, TopicIdPartiti
 from ...runtime.runtime import Runtime
 from ...storage.reading import end_of
 from ..deadlines import Deadline, Deadlines
-from .config import TraceConfig
+from .config import SAMPLED_MAX, TraceConfig
 from .points import RateLimit, Told, Watch, Watched
 
 QUEUE_MAX: Final = 4096
@@ -55,7 +55,8 @@ class Queue:
         self.recorded = 0
         """The parts that a leader of the topic has taken."""
         self.dropped = 0
-        """The parts that are lost, because the queue was full or they were refused."""
+        """The parts that are lost, because the queue was full or they were refused, and the batches
+        beyond SAMPLED_MAX."""
 
     def put(self, told: Iterable[tuple[PointKey, Part]], wall_ms: int) -> None:
         """Queue parts; what finds no room is dropped."""
@@ -161,6 +162,7 @@ class Tracer:
         self.shift = 0 if config.headers else self._shift
         """A batch may be traced if `(base offset - 1 ^ last offset) >> shift` is not 0: one that N
         divides is between them. Callers ask that themselves, because it is for each batch."""
+        self._sampled = RateLimit(SAMPLED_MAX)
         self._limit = RateLimit(config.rate) if config.headers else None
         self._traces: dict[Traced, None] = {}
         """The partitions with batches that are watched."""
@@ -183,6 +185,9 @@ class Tracer:
         if trace is not None and base < trace.watch.end:
             return  # A repeat of a batch that is there.
         offset = first_sampled(base, last, self.every)
+        if offset != NO_OFFSET and not self._sampled.may(now_ms):
+            self.queue.dropped += 1
+            return
         context, limit = None, self._limit
         if limit is not None and (offset != NO_OFFSET or limit.may(now_ms)):
             context = first_context_of(batch, header)
@@ -191,6 +196,8 @@ class Tracer:
                 return
             limit.spend()
             offset = base
+        else:
+            self._sampled.spend()
         if trace is None:
             trace = partition.traced = Trace(self)
         written = {

@@ -7,7 +7,7 @@ import pytest
 
 from minikafka.broker.deadlines import Deadline, Deadlines
 from minikafka.broker.peers import PeerFailed
-from minikafka.broker.tracing.config import WATCHED_MS, TraceConfig
+from minikafka.broker.tracing.config import SAMPLED_MAX, WATCHED_MS, TraceConfig
 from minikafka.broker.tracing.tracer import Ground, Queue, Sender, Trace, Tracer
 from minikafka.broker.tracing.tracing import PARTITIONS, Tracing, trace_topic
 from minikafka.protocol.control.image import MetadataImage
@@ -204,6 +204,26 @@ async def test_batches_are_let_go_when_their_time_is_over(lab: Lab) -> None:
     append(2)
     tracer.close()
     assert (len(queue.waiting), partition.traced) == (3, None)
+
+
+async def test_so_many_batches_a_second_are_watched_and_the_others_counted(lab: Lab) -> None:
+    runtime = SystemRuntime()
+    now = [5_000]
+    runtime.monotonic_ms = lambda: now[0]  # type: ignore[method-assign]
+    config = from_mapping(TraceConfig, {"minikafka.trace.every": "1"})
+    queue = Queue()
+    tracer = Tracer(Ground(runtime, lab.turns, 1, lambda: lab.image), config, queue)
+    partition = OnePartition()
+    partition.high_watermark = 1 << 40
+    sender = Sender("c", "h", "User:c", 1)
+    for second in range(2):
+        now[0] = 1_000 * (5 + second)
+        for number in range(SAMPLED_MAX + 10):
+            offset = 1_000 * second + number
+            batch = build([(1, None, b"")], base_offset=offset, leader_epoch=0)
+            tracer.on_appended(partition, batch, BatchHeader(batch), (1,), sender)
+    assert queue.dropped == 20
+    tracer.close()
 
 
 async def test_a_broker_that_stops_waits_for_nobody(lab: Lab) -> None:
