@@ -177,14 +177,17 @@ class OnePartition:
     high_watermark = 0
 
 
-async def test_batches_are_let_go_when_their_time_is_over(lab: Lab) -> None:
+def tracer_of_all(lab: Lab, now: list[int], queue: Queue) -> Tracer:
+    """A tracer of every batch, with a clock that the test moves."""
     runtime = SystemRuntime()
-    now = [5_000]
     runtime.monotonic_ms = lambda: now[0]  # type: ignore[method-assign]
     config = from_mapping(TraceConfig, {"minikafka.trace.every": "1"})
-    queue = Queue()
-    tracer = Tracer(Ground(runtime, lab.turns, 1, lambda: lab.image), config, queue)
-    partition = OnePartition()
+    return Tracer(Ground(runtime, lab.turns, 1, lambda: lab.image), config, queue)
+
+
+async def test_batches_are_let_go_when_their_time_is_over(lab: Lab) -> None:
+    now, queue = [5_000], Queue()
+    tracer, partition = tracer_of_all(lab, now, queue), OnePartition()
     sender = Sender("c", "h", "User:c", 1)
 
     def append(offset: int) -> None:
@@ -207,13 +210,8 @@ async def test_batches_are_let_go_when_their_time_is_over(lab: Lab) -> None:
 
 
 async def test_so_many_batches_a_second_are_watched_and_the_others_counted(lab: Lab) -> None:
-    runtime = SystemRuntime()
-    now = [5_000]
-    runtime.monotonic_ms = lambda: now[0]  # type: ignore[method-assign]
-    config = from_mapping(TraceConfig, {"minikafka.trace.every": "1"})
-    queue = Queue()
-    tracer = Tracer(Ground(runtime, lab.turns, 1, lambda: lab.image), config, queue)
-    partition = OnePartition()
+    now, queue = [5_000], Queue()
+    tracer, partition = tracer_of_all(lab, now, queue), OnePartition()
     partition.high_watermark = 1 << 40
     sender = Sender("c", "h", "User:c", 1)
     for second in range(2):
