@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 # Once, before several daemons start: from bytecode each starts in half the time.
-COMPILE = $(BIN)/python -m compileall -q runtime protocol storage security client controller broker deploy spark web
+COMPILE = $(BIN)/python -m compileall -q runtime protocol storage security client controller broker deploy spark web connect
 
 # Python may write bytecode: from it tests are collected in half the time, twice in `make test`.
 export PYTHONDONTWRITEBYTECODE :=
@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml runtime/version.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "minikafka needs Python 3.11 or newer; set PYTHON=")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "installing into .venv (about 1 GB, half a minute)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[console,dev,docs,spark,examples]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[connect,console,dev,docs,rest,spark,examples]'
 	@$(COMPILE)
 	@touch $@
 

@@ -22,6 +22,7 @@ ROOMS = (
     "client",
     "controller",
     "broker",
+    "connect",
     "web",
     "spark",
     "deploy",

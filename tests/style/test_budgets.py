@@ -11,6 +11,7 @@ ROOMS = (
     "storage",
     "security",
     "client",
+    "connect",
     "controller",
     "broker",
     "spark",

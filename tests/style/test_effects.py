@@ -17,6 +17,7 @@ ROOMS = (
     "storage",
     "security",
     "client",
+    "connect",
     "controller",
     "broker",
     "spark",

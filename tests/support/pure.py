@@ -20,7 +20,7 @@ AS_GOOD = ("errors.py", "config.py", "record_backend.py")
 codec."""
 WHOLE = ("golden", "protocol")
 """Folders all of whose test modules count."""
-ROOMS = ("broker", "client", "controller", "storage")
+ROOMS = ("broker", "client", "connect", "controller", "storage")
 
 
 def homes(node: ast.ImportFrom, path: Path) -> Iterator[Path]:
