@@ -78,6 +78,7 @@ class TopicOffsets:
         self._settings = settings
         self._producer: Producer[bytes, bytes] | None = None
         self._reading = asyncio.Lock()
+        self.is_started = False
         self._partitions: list[TopicPartition] = []
         reading = {
             **settings["consumer"],
@@ -90,6 +91,7 @@ class TopicOffsets:
 
     async def start(self) -> None:
         """Create the topic if it is missing, and read it to its end."""
+        self.is_started = True
         await self._admin.start()
         await self._consumer.start()
         await create_topic(self._admin, self._new_topic)

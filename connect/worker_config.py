@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..client.config import CommonConfig, settings_like
-from ..runtime.config import INT32_MAX, check_keys, config_table, from_mapping, setting
+from ..runtime.config import INT32_MAX, check_keys, config_table, from_mapping, handed, setting
 from ..runtime.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -285,6 +285,8 @@ class WorkerConfig(CommonConfig):
         doc="Create missing topics of sources that set topic.creation.default.partitions and"
         " topic.creation.default.replication.factor (KIP-158).",
     )
+    props: Mapping[str, str] = handed()
+    """All keys of the worker's file, those that are passed on among them."""
     mixed: bool = setting(
         "minikafka.connect.mixed",
         False,
@@ -301,6 +303,11 @@ class WorkerConfig(CommonConfig):
     def is_exactly_once(self) -> bool:
         """True if sources write in transactions."""
         return self.exactly_once_source_support == "enabled"
+
+    def storage_configs(self, prefix: str) -> dict[str, str]:
+        """Return the topic settings behind `prefix`, as `offset.storage.` (KIP-605)."""
+        found = {"cleanup.policy": "compact", **below(self.props, prefix)}
+        return {key: value for key, value in found.items() if prefix + key not in WORKER_KEYS}
 
     @property
     def common(self) -> dict[str, Any]:
@@ -349,7 +356,14 @@ def worker_config(props: Mapping[str, str]) -> WorkerConfig:
     }
     for warning in check_keys(own, WorkerConfig, known_unused=KNOWN_UNUSED):
         log.warning("%s", warning)
-    return from_mapping(WorkerConfig, own)
+    return from_mapping(WorkerConfig, own, {"props": dict(props)})
+
+
+def below(props: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """Return the keys behind `prefix`, without it."""
+    return {
+        key.removeprefix(prefix): value for key, value in props.items() if key.startswith(prefix)
+    }
 
 
 WORKER_KEYS: Final = tuple(row.key for row in WorkerConfig.SETTINGS)  # type: ignore[attr-defined]
