@@ -1,0 +1,24 @@
+"""SimpleHeaderConverter: headers as texts, of which the type is inferred."""
+
+from typing import Any
+
+from ..data import BYTES, Schema
+from ..values import NOTHING, parse, text_of
+from .converter import HeaderConverter, SchemaAndValue
+
+
+class SimpleHeaderConverter(HeaderConverter):
+    """Writes texts and infers types by `values.parse` (org.apache.kafka.connect.storage)."""
+
+    def from_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
+        """Return the text of the value in UTF-8; bytes are base64."""
+        return None if value is None else text_of(value, schema).encode("utf-8", "replace")
+
+    def to_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
+        """Return what the text means; bytes that are no UTF-8 stay bytes."""
+        if data is None:
+            return NOTHING
+        try:
+            return parse(data.decode())
+        except UnicodeDecodeError:
+            return BYTES, data
