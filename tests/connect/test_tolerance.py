@@ -137,6 +137,26 @@ def test_x_31_a_dead_letter_that_cannot_be_written_fails_the_task() -> None:
     assert decides.counts.deadletterqueue_produce_failures == 1
 
 
+def test_x_33_a_dead_letter_names_the_topic_that_was_read() -> None:
+    props = {
+        **PLAIN_JSON,
+        "transforms": "route,cast",
+        "transforms.route.type": "transforms.regex_router:RegexRouter",
+        "transforms.route.regex": "(.*)",
+        "transforms.route.replacement": "new-$1",
+        "transforms.cast.type": "transforms.cast:CastValue",
+        "transforms.cast.spec": "int8",
+    }
+    record = consumed(b'"many"')
+    (outcome,) = SinkPipeline(props, {}, find).apply([record])
+    assert isinstance(outcome, Failed)
+    letter = on(EXPLAINED, outcome, record).dead_letter
+    headers = dict(letter.headers)
+    assert headers["__connect.errors.topic"] == b"orders"
+    assert headers["__connect.errors.stage"] == b"TRANSFORMATION"
+    assert headers["__connect.errors.class.name"].endswith(b"cast.CastValue")
+
+
 def test_x_34_a_retry_waits_longer_each_time_within_its_timeout() -> None:
     decides = tolerance(errors_retry_timeout="2000")
     asked = [(1, 0), (2, 300), (3, 900), (4, 1500), (5, 2000)]

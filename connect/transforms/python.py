@@ -1,0 +1,63 @@
+"""minikafka.Python: a function of yours as a transformation.
+
+    transforms.mine.type=minikafka.Python
+    transforms.mine.code.path=/etc/connect/mine.py
+    transforms.mine.function=transform
+
+The function is given a record, changes it by `record.with_(...)`, and returns it, None to drop it,
+or a list of records.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..config_def import BadConfig, ConfigDef, ConfigKey, ConfigType, Importance
+from ..data import DataError
+from ..records import ConnectRecord
+from ..user_code import load, no_file
+from .parts import is_empty
+from .transformation import Transformation
+
+
+class Python(Transformation):
+    """Calls a function of a Python file that lies on the worker."""
+
+    config = ConfigDef(
+        [
+            ConfigKey(
+                "code.path",
+                ConfigType.STRING,
+                "A Python file on each worker.",
+                importance=Importance.HIGH,
+                check=no_file,
+            ),
+            ConfigKey(
+                "function",
+                ConfigType.STRING,
+                "The function in it: record -> record, None or a list of records.",
+                "transform",
+                importance=Importance.HIGH,
+                check=is_empty,
+            ),
+        ]
+    )
+
+    def configure(self, props: Mapping[str, str]) -> None:
+        """Run the file. Raise BadConfig if it fails or has no such function."""
+        settings = self.config.parse(props)
+        path, name = settings["code.path"], settings["function"]
+        function = load(path).get(name)
+        if not callable(function):
+            raise BadConfig(f"{path} has no function {name}")
+        self._function: Callable[[Any], Any] = function
+
+    def apply(self, record: Any) -> Any:
+        """Return what the function returns. Raise DataError if it is something else."""
+        made = self._function(record)
+        for each in made if isinstance(made, list) else [made]:
+            if not isinstance(each, ConnectRecord) and made is not None:
+                raise DataError(
+                    "the function must return a record, None or a list of records, not"
+                    f" {type(each).__name__}"
+                )
+        return made
