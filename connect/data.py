@@ -8,12 +8,11 @@ org.apache.kafka.connect.data; KIP-26). Never here: how values become bytes.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..runtime.errors import MinikafkaError
 
-NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
+NO_PARAMETERS: Mapping[str, str] = {}
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 """bytes: a Decimal whose scale is the parameter `scale`."""

@@ -26,50 +26,23 @@ FIRST_DELAY_MS = 300
 """The first wait before a retry; each later one is twice as long, up to the longest."""
 PREFIX = "__connect.errors."
 
-KEYS = ConfigDef(
-    [
-        ConfigKey(
-            "errors.tolerance",
-            ConfigType.STRING,
-            "With none a record that cannot be processed fails its task; with all it is left out.",
-            "none",
-            choices=("none", "all"),
-        ),
-        ConfigKey(
-            "errors.retry.timeout",
-            ConfigType.LONG,
-            "How long, in ms, a failed operation is tried again; -1 is for ever.",
-            0,
-            at_least=-1,
-        ),
-        ConfigKey(
-            "errors.retry.delay.max.ms",
-            ConfigType.LONG,
-            "The longest wait between two tries, in ms; 0 or less is without bound.",
-            60_000,
-            at_least=-1,
-        ),
-        ConfigKey("errors.log.enable", ConfigType.BOOLEAN, "Log each error.", False),
-        ConfigKey(
-            "errors.log.include.messages",
-            ConfigType.BOOLEAN,
-            "Log the place of the record too.",
-            False,
-        ),
-        ConfigKey(
-            "errors.deadletterqueue.topic.name",
-            ConfigType.STRING,
-            "The topic for records of a sink that are left out; empty for none.",
-            "",
-        ),
-        ConfigKey(
-            "errors.deadletterqueue.context.headers.enable",
-            ConfigType.BOOLEAN,
-            "Add headers that tell why.",
-            False,
-        ),
-    ]
+_BOOLEAN, _LONG, _STRING = ConfigType.BOOLEAN, ConfigType.LONG, ConfigType.STRING
+_TOLERANCE = ConfigKey(
+    "errors.tolerance",
+    _STRING,
+    "With none a record that cannot be processed fails its task; with all it is left out.",
+    "none",
+    choices=("none", "all"),
 )
+_KEYS = (
+    ("errors.retry.timeout", _LONG, "How long to try again, in ms; -1: for ever.", 0),
+    ("errors.retry.delay.max.ms", _LONG, "The longest wait before a try; 0: no bound.", 60_000),
+    ("errors.log.enable", _BOOLEAN, "Log each error.", False),
+    ("errors.log.include.messages", _BOOLEAN, "Log the place of the record too.", False),
+    ("errors.deadletterqueue.topic.name", _STRING, "For records that are left out.", ""),
+    ("errors.deadletterqueue.context.headers.enable", _BOOLEAN, "Headers tell why.", False),
+)
+KEYS = ConfigDef([_TOLERANCE, *(ConfigKey(*row) for row in _KEYS)])
 
 
 class Stage(Enum):

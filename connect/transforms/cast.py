@@ -8,11 +8,11 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from ..config_def import BadConfig, ConfigDef, ConfigKey, ConfigType, Importance
+from ..config_def import BadConfig, ConfigDef
 from ..data import DATE_SCHEMA, TIME_SCHEMA, TIMESTAMP_SCHEMA, DataError, Schema, SchemaType
 from ..logical import LOGICAL
 from ..values import INTEGERS, text_of, to_float32
-from .parts import REPLACE_NULL, PartTransformation, pairs, with_fields
+from .parts import REPLACE_NULL, PartTransformation, a_list, both, pairs, with_fields
 from .transformation import R
 
 _TARGETS = [
@@ -55,12 +55,10 @@ class Cast(PartTransformation):
 
     config = ConfigDef(
         [
-            ConfigKey(
+            a_list(
                 "spec",
-                ConfigType.LIST,
                 "field:type pairs, or one type for the whole value: int8, int16, int32, int64,"
                 " float32, float64, boolean, string.",
-                importance=Importance.HIGH,
                 check=_is_no_spec,
             ),
             REPLACE_NULL,
@@ -68,8 +66,7 @@ class Cast(PartTransformation):
     )
     purpose = "cast types"
 
-    def take(self, settings: Mapping[str, Any]) -> None:
-        """Take the types."""
+    def _take(self, settings: Mapping[str, Any]) -> None:
         self._casts = _casts(settings["spec"])
         self._whole = self._casts.get("")
 
@@ -82,8 +79,7 @@ class Cast(PartTransformation):
         new_schema = None if schema is None else self._schemas.get(schema)
         return self.changed(record, new_schema, cast(value, self._whole, schema))
 
-    def changed_schema(self, schema: Schema) -> Schema:
-        """Return the schema with the types cast, defaults too."""
+    def _new_schema(self, schema: Schema) -> Schema:
         if self._whole is not None:
             return _cast_schema(schema, self._whole)
         fields = {}
@@ -93,33 +89,21 @@ class Cast(PartTransformation):
         changed = with_fields(schema, fields)
         default = schema.default
         if default is not None:
-            default = self.changed_struct(schema, default, None)
+            default = self._new_struct(schema, default, None)
         return replace(changed, optional=schema.optional, default=default)
 
-    def changed_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the struct with its fields cast."""
+    def _new_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
         found = {}
         for each in schema.fields:
             target, was = self._casts.get(each.name), self.field(value, each)
             found[each.name] = was if target is None else _at(each.name, was, target, each.schema)
         return found
 
-    def changed_map(self, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the map with its fields cast; one that is not there becomes null."""
+    def _new_map(self, value: Mapping[str, Any], record: Any) -> Any:
         changes = {
             name: _at(name, value.get(name), target, None) for name, target in self._casts.items()
         }
         return {**value, **changes}
-
-
-class CastKey(Cast):
-    """Casts the key or its fields."""
-
-    part = "key"
-
-
-class CastValue(Cast):
-    """Casts the value or its fields."""
 
 
 def _bare(schema: Schema) -> Schema:
@@ -220,3 +204,6 @@ def _wrapped(number: int, bits: int) -> int:
     """Return the lowest bits of a number, as a signed one."""
     low = number & ((1 << bits) - 1)
     return low - (1 << bits) if low >> (bits - 1) else low
+
+
+CastKey, CastValue = both(Cast)

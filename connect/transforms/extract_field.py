@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..config_def import BadConfig, ConfigDef, ConfigKey, ConfigType
+from ..config_def import BadConfig, ConfigDef
 from ..data import DataError, Field, Schema, SchemaType
-from .parts import REPLACE_NULL, PartTransformation
+from .parts import REPLACE_NULL, PartTransformation, a_text, both
 from .transformation import R
 
 
@@ -53,10 +53,9 @@ class ExtractField(PartTransformation):
 
     config = ConfigDef(
         [
-            ConfigKey("field", ConfigType.STRING, "The field to extract."),
-            ConfigKey(
+            a_text("field", "The field to extract."),
+            a_text(
                 "field.syntax.version",
-                ConfigType.STRING,
                 "V1: the whole text is one name; V2: dots lead into nested fields (KIP-821).",
                 "V1",
                 choices=("V1", "V2"),
@@ -66,8 +65,7 @@ class ExtractField(PartTransformation):
     )
     purpose = "field extraction"
 
-    def take(self, settings: Mapping[str, Any]) -> None:
-        """Take the path."""
+    def _take(self, settings: Mapping[str, Any]) -> None:
         self._text = settings["field"]
         self._path = path_of(self._text, settings["field.syntax.version"])
 
@@ -75,15 +73,13 @@ class ExtractField(PartTransformation):
         """Return the record with the field in place of the whole."""
         schema = self.schema_of(record)
         if schema is not None and self.value_of(record) is None:
-            return self.changed(record, self.changed_schema(schema), None)
+            return self.changed(record, self._new_schema(schema), None)
         return super().apply(record)
 
-    def changed_schema(self, schema: Schema) -> Schema:
-        """Return the field's schema. Raise DataError if there is no such field."""
+    def _new_schema(self, schema: Schema) -> Schema:
         return self._fields(schema)[-1].schema
 
-    def changed_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the field; null if what is around it is null."""
+    def _new_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
         found: Any = value
         for field in self._fields(schema):
             if found is None:
@@ -91,8 +87,7 @@ class ExtractField(PartTransformation):
             found = self.field(found, field)
         return found
 
-    def changed_map(self, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the field; null if it is not there."""
+    def _new_map(self, value: Mapping[str, Any], record: Any) -> Any:
         found: Any = value
         for name in self._path:
             if found is None:
@@ -111,11 +106,4 @@ class ExtractField(PartTransformation):
         return fields
 
 
-class ExtractFieldKey(ExtractField):
-    """Takes a field out of the key."""
-
-    part = "key"
-
-
-class ExtractFieldValue(ExtractField):
-    """Takes a field out of the value."""
+ExtractFieldKey, ExtractFieldValue = both(ExtractField)

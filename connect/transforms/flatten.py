@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..config_def import ConfigDef, ConfigKey, ConfigType
+from ..config_def import ConfigDef
 from ..data import DataError, Schema, SchemaType
-from .parts import REPLACE_NULL, PartTransformation, with_fields
+from .parts import REPLACE_NULL, PartTransformation, a_text, both, with_fields
 
 _MAX_DEPTH = 100
 
@@ -14,17 +14,13 @@ _MAX_DEPTH = 100
 class Flatten(PartTransformation):
     """Joins the names of nested fields by a delimiter. Null passes."""
 
-    config = ConfigDef(
-        [ConfigKey("delimiter", ConfigType.STRING, "Put between names.", "."), REPLACE_NULL]
-    )
+    config = ConfigDef([a_text("delimiter", "Put between names.", "."), REPLACE_NULL])
     purpose = "flattening"
 
-    def take(self, settings: Mapping[str, Any]) -> None:
-        """Take the delimiter."""
+    def _take(self, settings: Mapping[str, Any]) -> None:
         self._delimiter = settings["delimiter"]
 
-    def changed_schema(self, schema: Schema) -> Schema:
-        """Return one struct: a field is optional if what was around it is."""
+    def _new_schema(self, schema: Schema) -> Schema:
         return with_fields(schema, dict(self._flat_schema(schema, "", schema.optional)))
 
     def _flat_schema(
@@ -44,8 +40,7 @@ class Flatten(PartTransformation):
             else:
                 yield full, replace(of, optional=optional or of.optional)
 
-    def changed_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
-        """Return one struct."""
+    def _new_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
         return dict(self._flat_struct(schema, value, ""))
 
     def _flat_struct(
@@ -59,8 +54,7 @@ class Flatten(PartTransformation):
             else:
                 yield name, found
 
-    def changed_map(self, value: Mapping[str, Any], record: Any) -> Any:
-        """Return one map. Raise DataError if it is nested too deep."""
+    def _new_map(self, value: Mapping[str, Any], record: Any) -> Any:
         return dict(self._flat_map(value, "", _MAX_DEPTH))
 
     def _flat_map(
@@ -75,11 +69,4 @@ class Flatten(PartTransformation):
                 yield f"{prefix}{key}", found
 
 
-class FlattenKey(Flatten):
-    """Flattens the key."""
-
-    part = "key"
-
-
-class FlattenValue(Flatten):
-    """Flattens the value."""
+FlattenKey, FlattenValue = both(Flatten)

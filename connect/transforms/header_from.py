@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..config_def import BadConfig, ConfigDef, ConfigKey, ConfigType, Importance
+from ..config_def import BadConfig, ConfigDef
 from ..data import DataError, Schema
 from ..records import Header
-from .parts import REPLACE_NULL, PartTransformation, a_list, with_fields
+from .parts import REPLACE_NULL, PartTransformation, a_list, a_text, both, with_fields
 from .transformation import R
 
 
@@ -17,11 +17,9 @@ class HeaderFrom(PartTransformation):
         [
             a_list("fields", "The fields to move or copy."),
             a_list("headers", "The names of their headers, in the same order."),
-            ConfigKey(
+            a_text(
                 "operation",
-                ConfigType.STRING,
                 "move takes the fields away, copy leaves them.",
-                importance=Importance.HIGH,
                 choices=("move", "copy"),
             ),
             REPLACE_NULL,
@@ -30,8 +28,7 @@ class HeaderFrom(PartTransformation):
     purpose = "header from field"
     null_passes = False
 
-    def take(self, settings: Mapping[str, Any]) -> None:
-        """Take fields and headers. Raise BadConfig if their numbers differ."""
+    def _take(self, settings: Mapping[str, Any]) -> None:
         self._fields, self._headers = settings["fields"], settings["headers"]
         if len(self._fields) != len(self._headers):
             raise BadConfig("'fields' must have the same number of elements as 'headers'")
@@ -52,28 +49,18 @@ class HeaderFrom(PartTransformation):
             added.append(Header(header, self.field(value, field), field.schema))
         return changed.with_(headers=(*record.headers, *added))
 
-    def changed_schema(self, schema: Schema) -> Schema:
-        """Return the schema without the fields that are moved."""
+    def _new_schema(self, schema: Schema) -> Schema:
         if not self._moves:
             return schema
         return with_fields(schema, {n: of for n, of in schema.fields if n not in self._fields})
 
-    def changed_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the struct without the fields that are moved."""
+    def _new_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
         if not self._moves:
             return value
         return {f.name: self.field(value, f) for f in schema.fields if f.name not in self._fields}
 
-    def changed_map(self, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the map without the fields that are moved."""
+    def _new_map(self, value: Mapping[str, Any], record: Any) -> Any:
         return {k: v for k, v in value.items() if not self._moves or k not in self._fields}
 
 
-class HeaderFromKey(HeaderFrom):
-    """Makes headers of fields of the key."""
-
-    part = "key"
-
-
-class HeaderFromValue(HeaderFrom):
-    """Makes headers of fields of the value."""
+HeaderFromKey, HeaderFromValue = both(HeaderFrom)

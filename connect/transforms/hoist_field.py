@@ -3,20 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..config_def import ConfigDef, ConfigKey, ConfigType
+from ..config_def import ConfigDef
 from ..data import Schema, struct
-from .parts import PartTransformation
+from .parts import PartTransformation, a_text, both
 from .transformation import R
 
 
 class HoistField(PartTransformation):
     """Wraps what there is, null too."""
 
-    config = ConfigDef([ConfigKey("field", ConfigType.STRING, "The name of the one field.")])
+    config = ConfigDef([a_text("field", "The name of the one field.")])
     purpose = "hoisting"
 
-    def take(self, settings: Mapping[str, Any]) -> None:
-        """Take the name."""
+    def _take(self, settings: Mapping[str, Any]) -> None:
         self._name = settings["field"]
 
     def apply(self, record: R) -> R:
@@ -25,16 +24,8 @@ class HoistField(PartTransformation):
         new_schema = None if schema is None else self._schemas.get(schema)
         return self.changed(record, new_schema, {self._name: self.value_of(record)})
 
-    def changed_schema(self, schema: Schema) -> Schema:
-        """Return a struct of one field."""
+    def _new_schema(self, schema: Schema) -> Schema:
         return struct({self._name: schema})
 
 
-class HoistFieldKey(HoistField):
-    """Wraps the key."""
-
-    part = "key"
-
-
-class HoistFieldValue(HoistField):
-    """Wraps the value."""
+HoistFieldKey, HoistFieldValue = both(HoistField)

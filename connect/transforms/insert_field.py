@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ..config_def import BadConfig, ConfigDef, ConfigKey, ConfigType
+from ..config_def import BadConfig, ConfigDef
 from ..data import INT32, INT64, STRING, TIMESTAMP_SCHEMA, DataError, Schema
 from ..logical import from_milliseconds
 from ..records import SinkRecord
-from .parts import REPLACE_NULL, PartTransformation, with_fields
+from .parts import REPLACE_NULL, PartTransformation, a_text, both, with_fields
 
 _SUFFIXES = "; `!` behind the name makes the field required, `?` optional (the default)"
 
@@ -43,18 +43,14 @@ class InsertField(PartTransformation):
 
     config = ConfigDef(
         [
-            *(
-                ConfigKey(key, ConfigType.STRING, f"{doc}{_SUFFIXES}.", None)
-                for key, (doc, _, _) in _SOURCES.items()
-            ),
-            ConfigKey("static.value", ConfigType.STRING, "The text for static.field.", None),
+            *(a_text(key, f"{doc}{_SUFFIXES}.", None) for key, (doc, _, _) in _SOURCES.items()),
+            a_text("static.value", "The text for static.field.", None),
             REPLACE_NULL,
         ]
     )
     purpose = "field insertion"
 
-    def take(self, settings: Mapping[str, Any]) -> None:
-        """Take the fields. Raise BadConfig if there is none, or the text is missing."""
+    def _take(self, settings: Mapping[str, Any]) -> None:
         text = settings["static.value"]
         if settings["static.field"] is not None and text is None:
             raise BadConfig("static.field needs static.value")
@@ -70,13 +66,11 @@ class InsertField(PartTransformation):
         if not self._insertions:
             raise BadConfig(f"No field insertion configured: set one of {', '.join(_SOURCES)}")
 
-    def changed_schema(self, schema: Schema) -> Schema:
-        """Return the schema with the fields behind those that it has."""
+    def _new_schema(self, schema: Schema) -> Schema:
         added = {each.name: each.schema for each in self._insertions}
         return with_fields(schema, {**dict(schema.fields), **added})
 
-    def changed_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the struct with the fields; a timestamp is a datetime."""
+    def _new_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
         found = {each.name: self.field(value, each) for each in schema.fields}
         for name, of, read in self._insertions:
             new = read(record)
@@ -84,17 +78,9 @@ class InsertField(PartTransformation):
                 found[name] = from_milliseconds(new) if of.name else new
         return found
 
-    def changed_map(self, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the map with the fields; a timestamp is in milliseconds."""
+    def _new_map(self, value: Mapping[str, Any], record: Any) -> Any:
         read = ((each.name, each.read(record)) for each in self._insertions)
         return {**value, **{name: new for name, new in read if new is not None}}
 
 
-class InsertFieldKey(InsertField):
-    """Adds fields to the key."""
-
-    part = "key"
-
-
-class InsertFieldValue(InsertField):
-    """Adds fields to the value."""
+InsertFieldKey, InsertFieldValue = both(InsertField)

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from ..config_def import ConfigDef, ConfigKey, ConfigType
+from ..config_def import ConfigDef
 from ..records import Header
 from ..values import parse
-from .parts import is_empty
+from .parts import a_text, is_empty
 from .transformation import R, Transformation
 
 
@@ -14,8 +14,8 @@ class InsertHeader(Transformation):
 
     config = ConfigDef(
         [
-            ConfigKey("header", ConfigType.STRING, "The name of the header.", check=is_empty),
-            ConfigKey("value.literal", ConfigType.STRING, "The value of the header."),
+            a_text("header", "The name of the header.", check=is_empty),
+            a_text("value.literal", "The value of the header."),
         ]
     )
 

@@ -5,11 +5,11 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from ..config_def import ConfigDef, ConfigKey, ConfigType, Importance
+from ..config_def import ConfigDef
 from ..data import DataError, Schema, SchemaType
 from ..values import INTEGERS, to_float32
 from .cast import cast
-from .parts import REPLACE_NULL, PartTransformation, a_list, is_empty
+from .parts import REPLACE_NULL, PartTransformation, a_list, a_text, both, is_empty
 
 _NOTHING: dict[Any, Any] = {
     bool: False,
@@ -29,34 +29,24 @@ class MaskField(PartTransformation):
     config = ConfigDef(
         [
             a_list("fields", "The fields to mask."),
-            ConfigKey(
-                "replacement",
-                ConfigType.STRING,
-                "The value in place of numbers and texts.",
-                None,
-                importance=Importance.LOW,
-                check=is_empty,
-            ),
+            a_text("replacement", "The value in place of numbers and texts.", None, check=is_empty),
             REPLACE_NULL,
         ]
     )
     purpose = "mask fields"
     null_passes = False
 
-    def take(self, settings: Mapping[str, Any]) -> None:
-        """Take fields and replacement."""
+    def _take(self, settings: Mapping[str, Any]) -> None:
         self._fields, self._replacement = settings["fields"], settings["replacement"]
 
-    def changed_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the struct with its fields masked."""
+    def _new_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
         found = {each.name: self.field(value, each) for each in schema.fields}
         for field in schema.fields:
             if field.name in self._fields:
                 found[field.name] = self._masked(field.name, found[field.name], field.schema)
         return found
 
-    def changed_map(self, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the map with its fields masked; one that is not there becomes null."""
+    def _new_map(self, value: Mapping[str, Any], record: Any) -> Any:
         masked = {name: self._masked(name, value.get(name), None) for name in self._fields}
         return {**value, **masked}
 
@@ -92,11 +82,4 @@ class MaskField(PartTransformation):
         raise DataError(f"Cannot mask value of type {kind.__name__} with a replacement: {name}")
 
 
-class MaskFieldKey(MaskField):
-    """Masks fields of the key."""
-
-    part = "key"
-
-
-class MaskFieldValue(MaskField):
-    """Masks fields of the value."""
+MaskFieldKey, MaskFieldValue = both(MaskField)

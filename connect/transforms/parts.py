@@ -5,9 +5,9 @@ A value with a schema is a struct, one without is a map. Fields that are not in 
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from ..config_def import BadConfig, ConfigDef, ConfigKey, ConfigType, Importance
+from ..config_def import NO_DEFAULT, BadConfig, ConfigDef, ConfigKey, ConfigType, Importance
 from ..data import DataError, Field, Schema, SchemaType
 from ..schema_cache import SchemaCache
 from .transformation import R, Transformation
@@ -22,9 +22,15 @@ REPLACE_NULL = ConfigKey(
 )
 
 
-def a_list(name: str, doc: str) -> ConfigKey:
-    """Return the row of a list that must not be empty."""
-    return ConfigKey(name, ConfigType.LIST, doc, importance=Importance.HIGH, check=_is_empty_list)
+def a_text(name: str, doc: str, default: Any = NO_DEFAULT, **more: Any) -> ConfigKey:
+    """Return the row of a text."""
+    return ConfigKey(name, ConfigType.STRING, doc, default, Importance.HIGH, **more)
+
+
+def a_list(name: str, doc: str, default: Any = NO_DEFAULT, **more: Any) -> ConfigKey:
+    """Return the row of a list; with no other `check` it must not be empty."""
+    more = {"check": _is_empty_list, **more}
+    return ConfigKey(name, ConfigType.LIST, doc, default, Importance.HIGH, **more)
 
 
 def _is_empty_list(value: list[str]) -> str | None:
@@ -76,21 +82,21 @@ class PartTransformation(Transformation):
         """Take the settings."""
         settings = self.config.parse(props)
         self._replaces = settings.get("replace.null.with.default", True)
-        self._schemas = SchemaCache(SCHEMAS_KEPT, self.changed_schema)
-        self.take(settings)
+        self._schemas = SchemaCache(SCHEMAS_KEPT, self._new_schema)
+        self._take(settings)
 
-    def take(self, settings: Mapping[str, Any]) -> None:
+    def _take(self, settings: Mapping[str, Any]) -> None:
         """Take the parsed settings."""
 
-    def changed_schema(self, schema: Schema) -> Schema:
-        """Return the schema of what `changed_struct` returns."""
+    def _new_schema(self, schema: Schema) -> Schema:
+        """Return the schema of what `_new_struct` returns."""
         return schema
 
-    def changed_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
+    def _new_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
         """Return the new value of a struct."""
         raise NotImplementedError
 
-    def changed_map(self, value: Mapping[str, Any], record: Any) -> Any:
+    def _new_map(self, value: Mapping[str, Any], record: Any) -> Any:
         """Return the new value of a map without schema."""
         raise NotImplementedError
 
@@ -100,9 +106,9 @@ class PartTransformation(Transformation):
         if value is None and self.null_passes:
             return record
         if schema is None:
-            return self.changed(record, None, self.changed_map(self._map(value), record))
+            return self.changed(record, None, self._new_map(self._map(value), record))
         struct = self._struct(schema, value)
-        new_value = self.changed_struct(schema, struct, record)
+        new_value = self._new_struct(schema, struct, record)
         return self.changed(record, self._schemas.get(schema), new_value)
 
     def schema_of(self, record: Any) -> Schema | None:
@@ -138,3 +144,16 @@ class PartTransformation(Transformation):
                 f" {type(value).__name__}"
             )
         return value
+
+
+P = TypeVar("P", bound=PartTransformation)
+
+
+def both(transformation: type[P]) -> tuple[type[P], type[P]]:
+    """Return the transformation of keys, and the same one of values, under their own names."""
+    name, module = transformation.__name__, transformation.__module__
+    made = [
+        type(f"{name}{part.title()}", (transformation,), {"part": part, "__module__": module})
+        for part in ("key", "value")
+    ]
+    return made[0], made[1]

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from ..config_def import ConfigDef, ConfigKey, ConfigType
+from ..config_def import ConfigDef
 from ..records import ConnectRecord
+from .parts import a_text, is_empty
 from .patterns import full_matcher, is_no_pattern
 from .transformation import Predicate
 
@@ -11,9 +12,7 @@ from .transformation import Predicate
 class TopicNameMatches(Predicate):
     """Records whose whole topic name matches a pattern."""
 
-    config = ConfigDef(
-        [ConfigKey("pattern", ConfigType.STRING, "A regular expression.", check=is_no_pattern)]
-    )
+    config = ConfigDef([a_text("pattern", "A regular expression.", check=is_no_pattern)])
 
     def configure(self, props: Mapping[str, str]) -> None:
         """Compile the pattern."""
@@ -27,16 +26,7 @@ class TopicNameMatches(Predicate):
 class HasHeaderKey(Predicate):
     """Records that have a header of this name."""
 
-    config = ConfigDef(
-        [
-            ConfigKey(
-                "name",
-                ConfigType.STRING,
-                "The name of a header.",
-                check=lambda name: None if name else "must not be empty",
-            )
-        ]
-    )
+    config = ConfigDef([a_text("name", "The name of a header.", check=is_empty)])
 
     def configure(self, props: Mapping[str, str]) -> None:
         """Take the name."""

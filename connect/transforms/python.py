@@ -11,11 +11,11 @@ or a list of records.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..config_def import BadConfig, ConfigDef, ConfigKey, ConfigType, Importance
+from ..config_def import BadConfig, ConfigDef
 from ..data import DataError
 from ..records import ConnectRecord
 from ..user_code import load, no_file
-from .parts import is_empty
+from .parts import a_text, is_empty
 from .transformation import Transformation
 
 
@@ -24,19 +24,11 @@ class Python(Transformation):
 
     config = ConfigDef(
         [
-            ConfigKey(
-                "code.path",
-                ConfigType.STRING,
-                "A Python file on each worker.",
-                importance=Importance.HIGH,
-                check=no_file,
-            ),
-            ConfigKey(
+            a_text("code.path", "A Python file on each worker.", check=no_file),
+            a_text(
                 "function",
-                ConfigType.STRING,
                 "The function in it: record -> record, None or a list of records.",
                 "transform",
-                importance=Importance.HIGH,
                 check=is_empty,
             ),
         ]

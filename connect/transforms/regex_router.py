@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from ..config_def import BadConfig, ConfigDef, ConfigKey, ConfigType, Importance
+from ..config_def import BadConfig, ConfigDef
+from .parts import a_text
 from .patterns import is_no_pattern, java_pattern, replacement
 from .transformation import R, Transformation
 
@@ -12,19 +13,8 @@ class RegexRouter(Transformation):
 
     config = ConfigDef(
         [
-            ConfigKey(
-                "regex",
-                ConfigType.STRING,
-                "A pattern for the whole topic.",
-                importance=Importance.HIGH,
-                check=is_no_pattern,
-            ),
-            ConfigKey(
-                "replacement",
-                ConfigType.STRING,
-                "The new topic; $1 is the first group of the pattern.",
-                importance=Importance.HIGH,
-            ),
+            a_text("regex", "A pattern for the whole topic.", check=is_no_pattern),
+            a_text("replacement", "The new topic; $1 is the first group of the pattern."),
         ]
     )
 

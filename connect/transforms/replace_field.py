@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..config_def import ConfigDef, ConfigKey, ConfigType
+from ..config_def import ConfigDef
 from ..data import Schema
-from .parts import REPLACE_NULL, PartTransformation, are_no_pairs, pairs, with_fields
+from .parts import REPLACE_NULL, PartTransformation, a_list, are_no_pairs, both, pairs, with_fields
 
 
 class ReplaceField(PartTransformation):
@@ -13,45 +13,32 @@ class ReplaceField(PartTransformation):
 
     config = ConfigDef(
         [
-            ConfigKey("exclude", ConfigType.LIST, "Fields to take away.", []),
-            ConfigKey("include", ConfigType.LIST, "The only fields to keep; empty for all.", []),
-            ConfigKey(
-                "renames", ConfigType.LIST, "old:new pairs of names.", [], check=are_no_pairs
-            ),
+            a_list("exclude", "Fields to take away.", [], check=None),
+            a_list("include", "The only fields to keep; empty for all.", [], check=None),
+            a_list("renames", "old:new pairs of names.", [], check=are_no_pairs),
             REPLACE_NULL,
         ]
     )
     purpose = "field replacement"
 
-    def take(self, settings: Mapping[str, Any]) -> None:
-        """Take the names."""
+    def _take(self, settings: Mapping[str, Any]) -> None:
         self._exclude, self._include = settings["exclude"], settings["include"]
         self._renames = pairs(settings["renames"])
 
     def _keeps(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
 
-    def changed_schema(self, schema: Schema) -> Schema:
-        """Return the schema of the fields that are left, under their new names."""
+    def _new_schema(self, schema: Schema) -> Schema:
         kept = ((name, of) for name, of in schema.fields if self._keeps(name))
         return with_fields(schema, {self._renames.get(name, name): of for name, of in kept})
 
-    def changed_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the fields that are left, under their new names."""
+    def _new_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
         kept = (each for each in schema.fields if self._keeps(each.name))
         return {self._renames.get(each.name, each.name): self.field(value, each) for each in kept}
 
-    def changed_map(self, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the fields that are left, under their new names."""
+    def _new_map(self, value: Mapping[str, Any], record: Any) -> Any:
         kept = ((name, found) for name, found in value.items() if self._keeps(name))
         return {self._renames.get(name, name): found for name, found in kept}
 
 
-class ReplaceFieldKey(ReplaceField):
-    """Changes the fields of the key."""
-
-    part = "key"
-
-
-class ReplaceFieldValue(ReplaceField):
-    """Changes the fields of the value."""
+ReplaceFieldKey, ReplaceFieldValue = both(ReplaceField)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..config_def import INT32_MAX, BadConfig, ConfigDef, ConfigKey, ConfigType, Importance
+from ..config_def import BadConfig, ConfigDef, ConfigKey, ConfigType, Importance
 from ..data import DataError, Schema
-from .parts import PartTransformation
+from .parts import PartTransformation, a_text, both
 from .transformation import R
 
 
@@ -15,23 +15,13 @@ class SetSchemaMetadata(PartTransformation):
 
     config = ConfigDef(
         [
-            ConfigKey(
-                "schema.name", ConfigType.STRING, "The name.", None, importance=Importance.HIGH
-            ),
-            ConfigKey(
-                "schema.version",
-                ConfigType.INT,
-                "The version.",
-                None,
-                importance=Importance.HIGH,
-                at_most=INT32_MAX,
-            ),
+            a_text("schema.name", "The name.", None),
+            ConfigKey("schema.version", ConfigType.INT, "The version.", None, Importance.HIGH),
         ]
     )
     purpose = "updating schema metadata"
 
-    def take(self, settings: Mapping[str, Any]) -> None:
-        """Take name and version. Raise BadConfig if there is neither."""
+    def _take(self, settings: Mapping[str, Any]) -> None:
         self._name, self._version = settings["schema.name"], settings["schema.version"]
         if self._name is None and self._version is None:
             raise BadConfig("Neither schema name nor version configured")
@@ -45,18 +35,10 @@ class SetSchemaMetadata(PartTransformation):
             raise DataError(f"Schema required for [{self.purpose}]")
         return self.changed(record, self._schemas.get(schema), value)
 
-    def changed_schema(self, schema: Schema) -> Schema:
-        """Return the schema under its new name."""
+    def _new_schema(self, schema: Schema) -> Schema:
         name = self._name if self._name is not None else schema.name
         version = self._version if self._version is not None else schema.version
         return replace(schema, name=name, version=version)
 
 
-class SetSchemaMetadataKey(SetSchemaMetadata):
-    """Names the schema of the key."""
-
-    part = "key"
-
-
-class SetSchemaMetadataValue(SetSchemaMetadata):
-    """Names the schema of the value."""
+SetSchemaMetadataKey, SetSchemaMetadataValue = both(SetSchemaMetadata)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from ..config_def import BadConfig, ConfigDef, ConfigKey, ConfigType, Importance
+from ..config_def import BadConfig, ConfigDef
 from ..data import (
     DATE_SCHEMA,
     INT64,
@@ -18,7 +18,7 @@ from ..data import (
 )
 from ..logical import from_milliseconds, to_milliseconds
 from .date_format import DateFormat, is_no_format
-from .parts import REPLACE_NULL, PartTransformation, with_fields
+from .parts import REPLACE_NULL, PartTransformation, a_text, both, with_fields
 from .transformation import R
 
 _SCHEMAS = {
@@ -50,33 +50,18 @@ class TimestampConverter(PartTransformation):
 
     config = ConfigDef(
         [
-            ConfigKey(
-                "field",
-                ConfigType.STRING,
-                "The field to convert; empty for the whole.",
-                "",
-                importance=Importance.HIGH,
-            ),
-            ConfigKey(
-                "target.type",
-                ConfigType.STRING,
-                "What to convert to.",
-                importance=Importance.HIGH,
-                choices=tuple(_SCHEMAS),
-            ),
-            ConfigKey(
+            a_text("field", "The field to convert; empty for the whole.", ""),
+            a_text("target.type", "What to convert to.", choices=tuple(_SCHEMAS)),
+            a_text(
                 "format",
-                ConfigType.STRING,
                 "The form of texts, in letters of SimpleDateFormat.",
                 "",
                 check=_is_no_format,
             ),
-            ConfigKey(
+            a_text(
                 "unix.precision",
-                ConfigType.STRING,
                 "The unit of numbers, read and written.",
                 "milliseconds",
-                importance=Importance.LOW,
                 choices=tuple(_PER_SECOND),
             ),
             REPLACE_NULL,
@@ -84,8 +69,7 @@ class TimestampConverter(PartTransformation):
     )
     purpose = "converting timestamp formats"
 
-    def take(self, settings: Mapping[str, Any]) -> None:
-        """Take the settings. Raise BadConfig if texts are to be written without a format."""
+    def _take(self, settings: Mapping[str, Any]) -> None:
         self._field, self._target = settings["field"], settings["target.type"]
         self._per_second = _PER_SECOND[settings["unix.precision"]]
         self._format = DateFormat(settings["format"]) if settings["format"] else None
@@ -102,8 +86,7 @@ class TimestampConverter(PartTransformation):
             return super().apply(record)
         return self.changed(record, new_schema, self._converted(value, schema))
 
-    def changed_schema(self, schema: Schema) -> Schema:
-        """Return the schema with the new type of the time."""
+    def _new_schema(self, schema: Schema) -> Schema:
         if not self._field:
             return self._of(schema)
         if schema.type is not SchemaType.STRUCT:
@@ -111,23 +94,21 @@ class TimestampConverter(PartTransformation):
         fields = {n: self._of(of) if n == self._field else of for n, of in schema.fields}
         default = schema.default
         if default is not None:
-            default = self.changed_struct(schema, default, None)
+            default = self._new_struct(schema, default, None)
         return replace(with_fields(schema, fields), optional=schema.optional, default=default)
 
     def _of(self, schema: Schema) -> Schema:
         target = _SCHEMAS[self._target]
         return target.as_optional() if schema.optional else target
 
-    def changed_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the struct with its field converted."""
+    def _new_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
         found = {each.name: self.field(value, each) for each in schema.fields}
         field = schema.field(self._field)
         if field is not None:
             found[field.name] = self._converted(found[field.name], field.schema)
         return found
 
-    def changed_map(self, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the map with its field converted; one that is not there becomes null."""
+    def _new_map(self, value: Mapping[str, Any], record: Any) -> Any:
         return {**value, self._field: self._converted(value.get(self._field), None)}
 
     def _converted(self, value: Any, schema: Schema | None) -> Any:
@@ -168,11 +149,4 @@ def _scaled(number: int, old: int, new: int) -> int:
     return size if number >= 0 else -size
 
 
-class TimestampConverterKey(TimestampConverter):
-    """Converts times in the key."""
-
-    part = "key"
-
-
-class TimestampConverterValue(TimestampConverter):
-    """Converts times in the value."""
+TimestampConverterKey, TimestampConverterValue = both(TimestampConverter)

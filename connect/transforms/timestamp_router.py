@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 
-from ..config_def import ConfigDef, ConfigKey, ConfigType, Importance
+from ..config_def import ConfigDef
 from ..data import DataError
 from ..logical import from_milliseconds
 from .date_format import DateFormat, is_no_format
+from .parts import a_text
 from .transformation import R, Transformation
 
 
@@ -14,19 +15,15 @@ class TimestampRouter(Transformation):
 
     config = ConfigDef(
         [
-            ConfigKey(
+            a_text(
                 "topic.format",
-                ConfigType.STRING,
                 "The new topic, of ${topic} and ${timestamp}.",
                 "${topic}-${timestamp}",
-                importance=Importance.HIGH,
             ),
-            ConfigKey(
+            a_text(
                 "timestamp.format",
-                ConfigType.STRING,
                 "The form of ${timestamp}, in letters of SimpleDateFormat.",
                 "yyyyMMdd",
-                importance=Importance.HIGH,
                 check=is_no_format,
             ),
         ]

@@ -16,26 +16,22 @@ class ValueToKey(PartTransformation):
     purpose = "copying fields from value to key"
     null_passes = False
 
-    def take(self, settings: Mapping[str, Any]) -> None:
-        """Take the fields."""
+    def _take(self, settings: Mapping[str, Any]) -> None:
         self._fields = settings["fields"]
 
     def changed(self, record: R, schema: Schema | None, value: Any) -> R:
         """Return the record with the new key; the value stays."""
         return record.with_(key=value, key_schema=schema)
 
-    def changed_schema(self, schema: Schema) -> Schema:
-        """Return a struct of the fields. Raise DataError if one is not there."""
+    def _new_schema(self, schema: Schema) -> Schema:
         found = {name: schema.field(name) for name in self._fields}
         for name, field in found.items():
             if field is None:
                 raise DataError(f"Field does not exist: {name}")
         return struct({name: field.schema for name, field in found.items() if field is not None})
 
-    def changed_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the fields."""
+    def _new_struct(self, schema: Schema, value: Mapping[str, Any], record: Any) -> Any:
         return {each.name: self.field(value, each) for each in self._schemas.get(schema).fields}
 
-    def changed_map(self, value: Mapping[str, Any], record: Any) -> Any:
-        """Return the fields; one that is not there is null."""
+    def _new_map(self, value: Mapping[str, Any], record: Any) -> Any:
         return {name: value.get(name) for name in self._fields}

@@ -12,9 +12,18 @@ NAMES = {
     "StringConverter": "converters.text:StringConverter",
     "ByteArrayConverter": "converters.raw:ByteArrayConverter",
     "JsonConverter": "converters.json:JsonConverter",
+    "org.apache.kafka.connect.json.JsonConverter": "converters.json:JsonConverter",
     "org.apache.kafka.connect.storage.SimpleHeaderConverter": (
         "converters.headers:SimpleHeaderConverter"
     ),
+    "RegexRouter": "transforms.regex_router:RegexRouter",
+    "TimestampConverter$Value": "transforms.timestamp_converter:TimestampConverterValue",
+    "Filter": "transforms.filter:Filter",
+    "RecordIsTombstone": "transforms.predicates:RecordIsTombstone",
+    "minikafka.Python": "transforms.python:Python",
+    "file": "providers:FileProvider",
+    "env": "providers:EnvProvider",
+    "dir": "providers:DirProvider",
 }
 STRINGS = {"key.converter": "StringConverter", "value.converter": "StringConverter"}
 PLAIN_JSON = {

@@ -1,6 +1,7 @@
 """JsonConverter: the bytes of Kafka's, both ways, and what is refused."""
 
 import json
+import pickle
 from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -269,6 +270,10 @@ def test_the_cache_of_schemas_is_bounded_and_keeps_equal_ones() -> None:
         assert each.to_connect("t", each.from_connect("t", schema, 1)) == (schema, 1)
     unhashable = array(data.INT32).with_default([1])
     assert each.to_connect("t", each.from_connect("t", unhashable, None)) == (unhashable, [1])
+
+
+def test_a_schema_travels_to_the_process_of_a_task() -> None:
+    assert pickle.loads(pickle.dumps(POINT)) == POINT
 
 
 def test_settings_are_checked() -> None:
