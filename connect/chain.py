@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from .config_def import BadConfig, ConfigDef, ConfigKey, ConfigType
-from .records import ConnectRecord
+from .data import DataError
+from .records import ConnectRecord, SinkRecord, SourceRecord
 from .transforms.transformation import Predicate, Transformation
 
 Props = Mapping[str, str]
@@ -130,6 +131,7 @@ def passed(record: R, steps: Sequence[Step]) -> list[R]:
             if step.predicate is not None and step.predicate.test(record) == step.negate:
                 continue
             made = step.transformation.apply(record)
+            _check(made, SinkRecord if isinstance(record, SinkRecord) else SourceRecord)
         except Exception as error:  # any class of a user
             raise StepFailed(type(step.transformation), error) from error
         if made is None:
@@ -138,3 +140,12 @@ def passed(record: R, steps: Sequence[Step]) -> list[R]:
             return [found for each in made for found in passed(each, steps[at + 1 :])]
         record = made
     return [record]
+
+
+def _check(made: Any, kind: type[ConnectRecord]) -> None:
+    for each in made if isinstance(made, list) else [made]:
+        if made is not None and not isinstance(each, kind):
+            raise DataError(
+                f"a transformation must return a {kind.__name__}, None or a list of them, not"
+                f" {type(each).__name__}"
+            )

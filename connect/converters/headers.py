@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..data import BYTES, Schema
+from ..data import BYTES, DataError, Schema
 from ..values import NOTHING, parse, text_of
 from .converter import HeaderConverter, SchemaAndValue
 
@@ -12,7 +12,12 @@ class SimpleHeaderConverter(HeaderConverter):
 
     def from_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
         """Return the text of the value in UTF-8; bytes are base64."""
-        return None if value is None else text_of(value, schema).encode("utf-8", "replace")
+        if value is None:
+            return None
+        try:
+            return text_of(value, schema).encode()
+        except UnicodeEncodeError:
+            raise DataError("a text with half a surrogate pair has no UTF-8") from None
 
     def to_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
         """Return what the text means; bytes that are no UTF-8 stay bytes."""

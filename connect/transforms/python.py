@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..config_def import BadConfig, ConfigDef
-from ..data import DataError
-from ..records import ConnectRecord
 from ..user_code import load, no_file
 from .parts import a_text, is_empty
 from .transformation import Transformation
@@ -44,12 +42,5 @@ class Python(Transformation):
         self._function: Callable[[Any], Any] = function
 
     def apply(self, record: Any) -> Any:
-        """Return what the function returns. Raise DataError if it is something else."""
-        made = self._function(record)
-        for each in made if isinstance(made, list) else [made]:
-            if not isinstance(each, ConnectRecord) and made is not None:
-                raise DataError(
-                    "the function must return a record, None or a list of records, not"
-                    f" {type(each).__name__}"
-                )
-        return made
+        """Return what the function returns."""
+        return self._function(record)

@@ -216,6 +216,8 @@ def test_header_bytes_that_are_no_text_stay_bytes() -> None:
     converter = SimpleHeaderConverter()
     assert converter.to_header("t", "h", b"\xff") == (data.BYTES, b"\xff")
     assert converter.to_header("t", "h", None) == (None, None)
+    with pytest.raises(DataError, match="surrogate"):
+        converter.from_header("t", "h", None, "\ud800")
 
 
 def test_a_struct_is_written_in_the_order_of_its_schema() -> None:

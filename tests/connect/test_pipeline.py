@@ -58,6 +58,11 @@ class Fresh(Transformation):
         )
 
 
+class Wrong(Transformation):
+    def apply(self, record: Any) -> Any:
+        return source("v") if isinstance(record, SinkRecord) else [record, {"value": 1}]
+
+
 class IsTombstone(Predicate):
     def test(self, record: ConnectRecord) -> bool:
         return record.value is None
@@ -160,6 +165,15 @@ def test_a_sink_record_keeps_its_origin_through_transformations() -> None:
     assert isinstance(made, SinkRecord)
     assert (made.value, made.origin, made.offset) == ("new", TopicPartition("orders", 1), 3)
     assert original_of(made) == consumed(offset=3)
+
+
+def test_a_transformation_that_returns_something_else_fails_the_record() -> None:
+    (sunk,) = SinkPipeline(steps("Wrong"), STRINGS, find).apply([consumed()])
+    (sent,) = SourcePipeline(steps("Wrong"), STRINGS, find).apply([source("v")])
+    for outcome, why in ((sunk, "SinkRecord, None or a list of them, not Source"), (sent, "dict")):
+        assert isinstance(outcome, Failed)
+        assert (outcome.stage, type(outcome.error)) == (Stage.TRANSFORMATION, DataError)
+        assert why in str(outcome.error)
 
 
 def test_a_predicate_chooses_and_negate_chooses_the_others() -> None:
