@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.types import TopicPartition
 from ..api import ColumnSinkTask, Props, SinkConnector, SinkContext
-from ..config_def import ConfigDef, ConfigKey, ConfigType, Importance
+from ..config_def import ConfigDef
 from ..records import SinkRecord
+from .keys import whole
 
 if TYPE_CHECKING:
     import pyarrow
@@ -60,16 +61,7 @@ class Blackhole(SinkConnector):
 
     task = BlackholeTask
     config = ConfigDef(
-        [
-            ConfigKey(
-                "log.interval.ms",
-                ConfigType.LONG,
-                "How often the log says how many records came; 0: when the task ends.",
-                60_000,
-                importance=Importance.LOW,
-                at_least=0,
-            )
-        ]
+        [whole("log.interval.ms", "How often the log tells the count; 0: when it ends.", 60_000)]
     )
 
     def task_configs(self, max_tasks: int) -> Sequence[Props]:

@@ -22,12 +22,12 @@ from ..api import (
     SourceContext,
     SourceTask,
 )
-from ..config_def import ConfigDef, ConfigKey, ConfigType, Importance
+from ..config_def import ConfigDef
 from ..data import BYTES, STRING
 from ..records import SinkRecord, SourceRecord
 from .appended_file import AppendedFile, set_offsets
 from .followed_file import FollowedFile, Input, Pipe, Turn
-from .keys import BATCH_SIZE, LINE_MAX_BYTES, TOPIC, VALUES
+from .keys import BATCH_SIZE, LINE_MAX_BYTES, TOPIC, VALUES, text, whole
 from .lines import LineSplitter, LineTooLong, text_of
 from .plain_json import to_json
 
@@ -142,27 +142,22 @@ class FileStreamSource(SourceConnector):
     task = FileStreamSourceTask
     config = ConfigDef(
         [
-            ConfigKey(
+            text(
                 "file",
-                ConfigType.STRING,
                 "The file to read, which is waited for while it is missing. Without it the "
                 "standard input is read, of which no position is kept.",
                 None,
-                importance=Importance.HIGH,
             ),
             TOPIC,
             BATCH_SIZE,
             VALUES,
             LINE_MAX_BYTES,
-            ConfigKey(
+            whole(
                 "rotation.wait.ms",
-                ConfigType.INT,
                 "How long a file that was renamed is still read without anything new, before the "
                 "next file at its path is begun.",
                 5000,
-                importance=Importance.LOW,
-                at_least=0,
-                at_most=3_600_000,
+                most=3_600_000,
             ),
         ]
     )
@@ -251,13 +246,11 @@ class FileStreamSink(SinkConnector):
     task = FileStreamSinkTask
     config = ConfigDef(
         [
-            ConfigKey(
+            text(
                 "file",
-                ConfigType.STRING,
                 "The file to append to; FILE.offsets beside it says how far it is complete. "
                 "Without a file, records go to the standard output, at least once.",
                 None,
-                importance=Importance.HIGH,
             ),
         ]
     )
