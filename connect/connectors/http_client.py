@@ -70,7 +70,7 @@ class HttpClient:
         pairs = (each.partition(":") for each in _split(settings["headers"]))
         headers = {name.strip(): value.strip() for name, _, value in pairs}
         if settings["auth.header"]:
-            headers["Authorization"] = settings["auth.header"]
+            headers["Authorization"] = settings["auth.header"].strip()
         self.shown = settings["url"].partition("?")[0]
         """The address without its query, which may hold secrets."""
         self._url, self._body_most = settings["url"], body_most

@@ -28,9 +28,9 @@ class HttpSourceTask(AsyncSourceTask):
         await super().start(props, context)
         self._settings = settings = HttpSource.config.parse(props)
         self._mode = _mode_of(settings)
-        self._partition = {"url": settings["url"]}
-        self._offset: Offset = context.offsets.read(self._partition) or {}
         self._client = HttpClient(settings, 1, settings["body.max.bytes"])
+        self._partition = {"url": self._client.shown}
+        self._offset: Offset = context.offsets.read(self._partition) or {}
 
     async def records(self) -> AsyncIterator[Sequence[SourceRecord]]:
         """Yield the records of each answer by `batch.size`."""

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from ...protocol.delays import DELIVER_AT
 from ..api import ConnectError, Props, SourceConnector, SourceContext, SourceTask
 from ..data import INT64, STRING, struct
 from ..records import Header, SourceRecord
@@ -18,7 +19,6 @@ from .file_stream import IDLE_S
 from .keys import BATCH_SIZE, TOPIC, choice, text, whole
 from .ruled import RuledDef, needed
 
-DELIVER_AT: Final = "minikafka-deliver-at"
 SCHEMA: Final = struct({"schedule": STRING, "tick_ms": INT64, "local": STRING})
 _SECOND: Final = timedelta(seconds=1)
 

@@ -190,12 +190,15 @@ async def test_what_will_never_work_fails_and_says_why(
             await batches(web, 1, None, **props)
 
 
-async def test_an_address_is_shown_without_its_query() -> None:
-    async with serving((404, {}, "")) as web:
+async def test_an_address_is_shown_and_kept_without_its_query() -> None:
+    async with serving(ok('{"items":[1]}'), (404, {}, "")) as web:
         web.url += "?key=s3cret"
+        ((record,),) = await batches(web, 1, auth_header="Bearer token\n")
+        assert record.source_partition == {"url": web.url.partition("?")[0]}
         with pytest.raises(ConnectError) as caught:
             await batches(web, 1)
-    assert web.asked[0].query_string == "key=s3cret"
+    assert [request.query_string for request in web.asked] == ["key=s3cret"] * 2
+    assert web.asked[0].headers["Authorization"] == "Bearer token"
     assert "s3cret" not in str(caught.value)
 
 
