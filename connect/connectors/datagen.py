@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
-from ..api import ConnectError, Props, SourceConnector, SourceContext, SourceTask
+from ..api import Props, SourceConnector, SourceContext, SourceTask
 from ..config_def import INT64_MAX, ConfigDef
 from ..data import STRING
 from ..records import SourceRecord
 from .datagen_templates import TEMPLATES
 from .file_stream import IDLE_S
 from .keys import BATCH_SIZE, TOPIC, choice, whole
+from .ruled import share_of, shares, whole_in
 
 BEHIND_S: Final = 1.0
 """Records that are late by more are not caught up with."""
@@ -31,7 +32,7 @@ class DatagenTask(SourceTask):
         """Go on with the committed number."""
         super().start(props, context)
         self._settings = settings = Datagen.config.parse(props)
-        index, self._step = int(props.get("task.index", 0)), int(props.get("task.count", 1))
+        index, self._step = share_of(props)
         self._template = TEMPLATES[settings["template"]]
         self._schema = self._template.schema
         self._partition = {
@@ -40,7 +41,7 @@ class DatagenTask(SourceTask):
             "task": f"{index} of {self._step}",
         }
         committed = context.offsets.read(self._partition)
-        self._next = index if committed is None else int(committed["next"])
+        self._next = index if committed is None else whole_in(committed, "next")
         self._interval_s = self._step / settings["rate"] if settings["rate"] else 0.0
         self._due = self.now()
         self._dice = Random()
@@ -116,15 +117,10 @@ class Datagen(SourceConnector):
 
     def task_configs(self, max_tasks: int) -> Sequence[Props]:
         """Return as many tasks as there may be. With another number of them all begin anew."""
-        return [
-            {**self.props, "task.index": str(index), "task.count": str(max_tasks)}
-            for index in range(max_tasks)
-        ]
+        return shares(self.props, max_tasks)
 
     def alter_offsets(self, props: Props, offsets: Mapping[Any, Mapping[str, Any] | None]) -> bool:
         """Refuse what is no number of a next record."""
-        for offset in offsets.values():
-            number = 0 if offset is None else offset.get("next")
-            if not isinstance(number, int) or number < 0:
-                raise ConnectError(f'an offset is {{"next": NUMBER}}, not {dict(offset or {})}')
-        return True
+        return all(
+            whole_in(offset, "next") >= 0 for offset in offsets.values() if offset is not None
+        )

@@ -21,7 +21,7 @@ from . import file_batches
 from .file_batches import TYPES, Batch, Column, Format
 from .file_stream import IDLE_S
 from .keys import BATCH_SIZE, LINE_MAX_BYTES, TOPIC, VALUES, choice, flag, listed, text, whole
-from .ruled import RuledDef, needed
+from .ruled import RuledDef, needed, share_of, shares
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +57,7 @@ class DirectorySourceTask(SourceTask):
         self._directory = Path(settings["dir"])
         if not self._directory.is_dir():
             raise ConnectError(f"{self._directory} is no directory; make it, or set dir")
-        self._index = int(props.get("task.index", 0))
-        self._count = int(props.get("task.count", 1))
+        self._index, self._count = share_of(props)
         self._format = _format_of(settings)
         self._known: dict[str, _File] = {}
         self._queue: deque[_File] = deque()
@@ -336,10 +335,7 @@ class DirectorySource(SourceConnector):
 
     def task_configs(self, max_tasks: int) -> Sequence[Props]:
         """Return as many tasks as there may be; each knows its share."""
-        return [
-            {**self.props, "task.index": str(index), "task.count": str(max_tasks)}
-            for index in range(max_tasks)
-        ]
+        return shares(self.props, max_tasks)
 
     def alter_offsets(self, props: Props, offsets: Mapping[Any, Mapping[str, Any] | None]) -> bool:
         """Take the removal of a file's offset, after which it is read anew; refuse all else."""

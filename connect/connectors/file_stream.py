@@ -26,10 +26,11 @@ from ..config_def import ConfigDef
 from ..data import BYTES, STRING
 from ..records import SinkRecord, SourceRecord
 from .appended_file import AppendedFile, set_offsets
-from .followed_file import FollowedFile, Input, Pipe, Turn
+from .followed_file import FollowedFile, Pipe, Turn
 from .keys import BATCH_SIZE, LINE_MAX_BYTES, TOPIC, VALUES, text, whole
 from .lines import LineSplitter, LineTooLong, text_of
 from .plain_json import to_json
+from .ruled import whole_in
 
 log = logging.getLogger(__name__)
 
@@ -54,12 +55,12 @@ class FileStreamSourceTask(SourceTask):
         path = settings["file"] or None
         self._partition = {"filename": path}
         if path is None:
-            self._input: Input = Pipe(STANDARD_INPUT)
+            self._input: FollowedFile | Pipe = Pipe(STANDARD_INPUT)
         else:
-            committed = context.offsets.read(self._partition) or {}
+            committed = context.offsets.read(self._partition) or {"position": 0}
             self._input = FollowedFile(
                 path,
-                _position_of(committed),
+                whole_in(committed, "position"),
                 committed.get("inode"),
                 rotation_wait_ms=settings["rotation.wait.ms"],
             )
@@ -178,18 +179,8 @@ class FileStreamSource(SourceConnector):
                 raise ConnectError(
                     f'a partition is {{"filename": "{props["file"]}"}}, not {dict(key)}'
                 )
-            _position_of(offset)
+            whole_in(offset, "position")
         return True
-
-
-def _position_of(offset: Mapping[str, Any]) -> int:
-    """Return the position in bytes. Raise ConnectError if it is none."""
-    position = offset.get("position", None if offset else 0)
-    if isinstance(position, bool) or not isinstance(position, int) or position < 0:
-        raise ConnectError(
-            f'an offset is {{"position": BYTES}} with a whole number from 0 on, not {dict(offset)}'
-        )
-    return position
 
 
 class FileStreamSinkTask(SinkTask):

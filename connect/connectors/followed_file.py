@@ -9,7 +9,6 @@ import select
 import time
 from collections.abc import Callable
 from enum import Enum
-from typing import Protocol
 
 log = logging.getLogger(__name__)
 
@@ -20,23 +19,6 @@ class Turn(Enum):
     NEXT_FILE = "the file was rotated away and is read to its end; the next one begins"
     TRUNCATED = "the file has become shorter than what was read; it is read from its start"
     END = "nothing more will come"
-
-
-class Input(Protocol):
-    """A source of bytes."""
-
-    position: int
-    """Bytes before those that are read next."""
-
-    @property
-    def inode(self) -> int | None:
-        """The inode of the file that the next bytes come from, or None."""
-
-    def read(self, most: int) -> bytes | Turn:
-        """Return bytes, b"" if there are none now, or what happened."""
-
-    def close(self) -> None:
-        """Close it."""
 
 
 class FollowedFile:

@@ -7,7 +7,7 @@ sends nothing.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ..api import ConnectError
 
@@ -31,16 +31,6 @@ class Page(NamedTuple):
     following: Offset
     more: bool
     """True if the next request has something at once, as far as one knows."""
-
-
-class Mode(Protocol):
-    """A way to read."""
-
-    def request(self, offset: Offset) -> tuple[dict[str, str], dict[str, str]]:
-        """Return parameters of the query, and headers, of the request at `offset`."""
-
-    def page(self, offset: Offset, answer: Answer) -> Page:
-        """Return what is new in the answer. Raise ConnectError if it is not as expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +111,9 @@ class Numbered:
             return Page(records, offsets, offsets[-1] if offsets else offset, False)
         ahead = {"page": number + 1, "index": 0}
         return Page(records, [*offsets[:-1], ahead][: len(records)], ahead, True)
+
+
+Mode = Cursor | Etag | Numbered
 
 
 def document_of(answer: Answer) -> Any:

@@ -1,10 +1,10 @@
-"""A table of keys with rules that span keys, and imports of what the extra `connect` installs."""
+"""Parts of several connectors: rules that span keys, shares of tasks, checks, late imports."""
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..api import ConnectError
+from ..api import ConnectError, Props
 from ..config_def import ConfigDef, ConfigKey, ConfigValue
 
 Rules = Callable[[Mapping[str, Any]], Mapping[str, str]]
@@ -42,3 +42,23 @@ def needed(module: str) -> Any:
         raise ConnectError(
             f"{module} is not installed ({error}); run: pip install 'minikafka[connect]'"
         ) from error
+
+
+def shares(props: Props, count: int) -> Sequence[Props]:
+    """Return the configuration of `count` tasks, each of which knows its share."""
+    return [{**props, "task.index": str(index), "task.count": str(count)} for index in range(count)]
+
+
+def share_of(props: Props) -> tuple[int, int]:
+    """Return the number of a task, from 0 on, and how many tasks there are."""
+    return int(props.get("task.index", 0)), int(props.get("task.count", 1))
+
+
+def whole_in(offset: Mapping[str, Any], field: str) -> int:
+    """Return a number in a source offset. Raise ConnectError if it is not whole, from 0 on."""
+    number = offset.get(field)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise ConnectError(
+            f'an offset is {{"{field}": NUMBER}} with a whole number from 0 on, not {dict(offset)}'
+        )
+    return number

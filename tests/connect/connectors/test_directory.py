@@ -229,16 +229,18 @@ def test_bad_rows_are_skipped_and_named(tmp_path: Path, caplog: pytest.LogCaptur
 
 
 @pytest.mark.parametrize(
-    ("text", "wrong"),
+    ("content", "wrong"),
     [
         (BAD, r"a.csv cannot be read: CSV parse error: Row #3: Expected 2 columns, got 1"),
         ("n\n1\nx\n", r"a.csv, row 2: n is 'x', not of type int32; mend the file, or set bad.rows"),
+        (b"n\n1\n\xff\n", r"a.csv cannot be read: .*UTF8"),
         ("m\n1\n", r"a.csv has no column n of csv.columns, but m"),
         ("n,n\n1,1\n", r"two columns have one name: n, n"),
     ],
 )
-def test_a_bad_file_is_named(tmp_path: Path, text: str, wrong: str) -> None:
-    (tmp_path / "a.csv").write_text(text)
+def test_a_bad_file_is_named(tmp_path: Path, content: str | bytes, wrong: str) -> None:
+    data = content if isinstance(content, bytes) else content.encode()
+    (tmp_path / "a.csv").write_bytes(data)
     with pytest.raises(ConnectError, match=wrong):
         drain(task_of(tmp_path, format="csv", csv_columns="n:int32"))
 
