@@ -85,7 +85,7 @@ class DirectorySourceTask(SourceTask):
     def commit_record(self, record: SourceRecord, metadata: Any | None) -> None:
         """Do with a file what is to be done once all its records are in their topic."""
         file = self._known.get(record.source_partition["filename"])
-        if file is not None and file.version == record.source_offset["version"]:
+        if file is not None:
             file.outstanding -= 1
             self._settle(file)
 

@@ -85,9 +85,6 @@ class FollowedFile:
         if self._inode is not None and there.st_ino != self._inode:
             log.warning("%s is another file than before: it is read from its start", self.path)
             self.position = 0
-        elif there.st_size < self.position:
-            log.warning("%s is shorter than what was read: it is read from its start", self.path)
-            self.position = 0
         os.lseek(file, self.position, os.SEEK_SET)
         self._file, self._inode, self._said_missing = file, there.st_ino, False
         return True

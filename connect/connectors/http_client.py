@@ -65,7 +65,7 @@ class Refused(ConnectError):
 class HttpClient:
     """Requests to one address, over connections that are kept."""
 
-    def __init__(self, settings: Mapping[str, Any], connections: int, body_most: int) -> None:
+    def __init__(self, settings: Mapping[str, Any], body_most: int) -> None:
         self._http = needed("aiohttp")
         pairs = (each.partition(":") for each in _split(settings["headers"]))
         headers = {name.strip(): value.strip() for name, _, value in pairs}
@@ -77,7 +77,7 @@ class HttpClient:
         self._session: aiohttp.ClientSession = self._http.ClientSession(
             headers=headers,
             timeout=self._http.ClientTimeout(total=settings["timeout.ms"] / 1000),
-            connector=self._http.TCPConnector(limit=connections),
+            connector=self._http.TCPConnector(limit=0),
         )
         self._backoff = Backoff(
             settings["retry.backoff.ms"], settings["retry.backoff.max.ms"], steady_count=1

@@ -26,7 +26,7 @@ class HttpSinkTask(AsyncSinkTask):
         """Make the client; nothing is sent yet."""
         await super().start(props, context)
         self._settings = settings = HttpSink.config.parse(props)
-        self._client = HttpClient(settings, settings["concurrency"], ANSWER_MOST)
+        self._client = HttpClient(settings, ANSWER_MOST)
         self._room = asyncio.Semaphore(settings["concurrency"])
         self._sent: dict[TopicPartition, int] = {}
 

@@ -28,7 +28,7 @@ class HttpSourceTask(AsyncSourceTask):
         await super().start(props, context)
         self._settings = settings = HttpSource.config.parse(props)
         self._mode = _mode_of(settings)
-        self._client = HttpClient(settings, 1, settings["body.max.bytes"])
+        self._client = HttpClient(settings, settings["body.max.bytes"])
         self._partition = {"url": self._client.shown}
         self._offset: Offset = context.offsets.read(self._partition) or {}
 

@@ -31,13 +31,13 @@ def tick_after(cron: str, zone: ZoneInfo, moment: datetime) -> datetime:
     """
     cronsim = needed("cronsim")
     try:
-        for tick in cronsim.CronSim(cron, moment.astimezone(zone)):
-            if tick > moment:
-                return tick  # type: ignore[no-any-return]
+        tick: datetime | None = next(cronsim.CronSim(cron, moment.astimezone(zone)), None)
     except cronsim.CronSimError as error:
         form = "minute, hour, day of month, month, day of week"
         raise ConnectError(f"{error}; write {form}") from error
-    raise ConnectError(f"no time matches in the 50 years after {moment}")
+    if tick is None:
+        raise ConnectError(f"no time matches in the 50 years after {moment}")
+    return tick
 
 
 def tick_before(cron: str, zone: ZoneInfo, moment: datetime) -> datetime:
@@ -166,7 +166,7 @@ class Schedule(SourceConnector):
                 "Of the ticks that were missed: the last one, all, or none.",
                 ("last", "all", "none"),
             ),
-            whole("late.ms", "A tick counts as missed when it is as late as this.", 60_000),
+            whole("late.ms", "A tick counts as missed when it is as late as this.", 60_000, 1000),
             text(
                 "start.time",
                 "The time in ISO 8601 from which ticks count, at the first start; without it, now.",

@@ -176,9 +176,35 @@ def test_a_file_whose_task_was_killed_before_it_was_deleted_is_deleted(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_that_was_replaced_meanwhile_is_not_deleted(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old\n")
+    task = task_of(tmp_path, after="delete")
+    records = drain(task)
+    (tmp_path / "a").write_text("newer\n")
+    committed(task, records)
+    assert values(drain(task)) == ["newer"]
+
+
+def test_a_file_with_a_marker_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1\n")
+    (tmp_path / "a.done").touch()
+    (tmp_path / "b").write_text("2\n")
+    assert values(drain(task_of(tmp_path, after="mark"))) == ["2"]
+
+
+def test_what_was_moved_within_the_directory_is_not_read_again(tmp_path: Path) -> None:
+    away = tmp_path / "read"
+    (tmp_path / "a").write_text("1\n")
+    task = task_of(tmp_path, glob="**/*", after="move", move_dir=str(away))
+    records = drain(task)
+    committed(task, records)
+    assert (away / "a").exists()
+    assert drain(task) == []
+
+
 def test_rows_of_csv_have_the_types_that_are_given(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(
-        'id;name;price;at;day\n1;"a;\nb";1.50;2026-01-02T03:04:05Z;2026-01-02\n2;;;;\n'
+        'id;name;price;at;day\n1;"a;\nb";1.50;2026-01-02T03:04:05Z;2026-01-02\n2;"";;;\n'
     )
     columns = "id:int64,price:decimal:2,at:timestamp,day:date"
     rows = drain(task_of(tmp_path, format="csv", csv_columns=columns, csv_delimiter=";"))
@@ -191,7 +217,7 @@ def test_rows_of_csv_have_the_types_that_are_given(tmp_path: Path) -> None:
             "at": at,
             "day": date(2026, 1, 2),
         },
-        {"id": 2, "name": None, "price": None, "at": None, "day": None},
+        {"id": 2, "name": "", "price": None, "at": None, "day": None},
     ]
     schemas = {
         "id": INT64,

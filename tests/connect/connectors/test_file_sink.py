@@ -85,6 +85,41 @@ def test_x_42_a_flush_that_is_interrupted_at_any_step_doubles_nothing(
     assert path.read_text().splitlines() == LINES
 
 
+def test_x_42_the_side_file_is_replaced_only_once_the_file_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, calls, replace = tmp_path / "out", [], os.replace
+    task, _ = start(path)
+    put(task, 0, 4)
+
+    def replaced(source: str, target: str) -> None:
+        calls.append(("replace", 0))
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: calls.append(("fsync", os.fstat(file).st_ino)))
+        patch.setattr(os, "replace", replaced)
+        task.flush({T0: 4})
+    task.stop()
+    side = (tmp_path / "out.offsets").stat().st_ino
+    assert calls == [
+        ("fsync", path.stat().st_ino),
+        ("fsync", side),
+        ("replace", 0),
+        ("fsync", tmp_path.stat().st_ino),
+    ]
+
+
+def test_offsets_behind_the_file_are_never_noted_below_what_it_has(tmp_path: Path) -> None:
+    task, _ = start(tmp_path / "out")
+    put(task, 0, 6)
+    task.flush({T0: 4})
+    task.stop()
+    again, context = start(tmp_path / "out")
+    assert context.sought == {T0: 6}
+    again.stop()
+
+
 def _killed(*_: Any) -> None:
     raise InterruptedError
 

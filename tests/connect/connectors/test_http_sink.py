@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from aiohttp import ClientSession
 from aiohttp import web as http
 
 from minikafka import TopicPartition
@@ -104,6 +105,17 @@ async def test_a_server_that_stays_away_fails_the_task_after_the_retries() -> No
     await task.stop()
 
 
+async def test_only_failures_in_a_row_count() -> None:
+    async with serving((500, {}, ""), ok(""), (500, {}, ""), ok("")) as web:
+        task, _ = await started(web, max_retries="1")
+        for offset in range(2):
+            with pytest.raises(Retry):
+                await task.put([sink_record(offset, "a")])
+            await task.put([sink_record(offset, "a")])
+        await task.stop()
+    assert len(web.asked) == 4
+
+
 async def test_an_answer_that_does_not_come_in_time_is_retried() -> None:
     never = asyncio.Event()
 
@@ -154,25 +166,29 @@ async def test_a_wrong_login_is_not_a_dead_letter() -> None:
 
 
 async def test_no_more_requests_are_open_at_once_than_allowed() -> None:
-    open_now, most, release = 0, 0, asyncio.Event()
+    open_now, release, two = [], asyncio.Event(), asyncio.Event()
 
     async def handle(request: http.Request) -> http.Response:
-        nonlocal open_now, most
-        open_now += 1
-        most = max(most, open_now)
-        if open_now == 2:
-            release.set()
-        async with asyncio.timeout(20):
+        if "probe" not in request.query:
+            open_now.append(request)
+            if len(open_now) == 2:
+                two.set()
             await release.wait()
-        open_now -= 1
         return http.Response()
 
-    async with serving(ok("")) as web:
+    async with serving(ok("")) as web, asyncio.timeout(20):
         web.handle_by = handle
         task, _ = await started(web, concurrency="2")
-        await task.put([sink_record(0, "a", partition=number) for number in range(6)])
+        records = [sink_record(0, "a", partition=number) for number in range(6)]
+        putting = asyncio.create_task(task.put(records))
+        await two.wait()
+        async with ClientSession() as session:  # a request that overtakes none that was sent
+            await session.get(web.url, params={"probe": "1"})
+        assert len(open_now) == 2
+        release.set()
+        await putting
+        assert len(open_now) == 6
         await task.stop()
-    assert most == 2
 
 
 async def test_a_long_error_is_cut_off() -> None:
