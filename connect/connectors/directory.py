@@ -209,7 +209,7 @@ def _named(batches: Iterator[Batch], file: _File) -> Iterator[Batch]:
         yield from batches
     except FileNotFoundError:
         log.warning("%s was gone before it was read", file.path)
-    except (OSError, ValueError) as error:  # pyarrow's errors are among them
+    except (OSError, ValueError, NotImplementedError) as error:  # pyarrow's errors are among them
         raise ConnectError(f"{file.path} cannot be read: {error}") from error
 
 
