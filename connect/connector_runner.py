@@ -11,7 +11,6 @@ from typing import Any
 
 from .api import ConnectError, Connector, SinkConnector
 from .hosts import Ask, Host, Stop, ThreadHost, called, trace_of
-from .offset_store import OffsetStore
 from .offsets import Reader
 from .states import State, Status, TargetState
 from .task_runner import Surroundings
@@ -65,7 +64,6 @@ class ConnectorRunner:
         configs: tuple[Mapping[str, str], Mapping[str, str]],
         generation: int,
         around: Surroundings,
-        store: OffsetStore,
     ) -> None:
         """`configs` is the configuration as it was given, and with references resolved."""
         self.name = name
@@ -74,7 +72,6 @@ class ConnectorRunner:
         self.make_host: Callable[..., Host] = ThreadHost
         self._generation = generation
         self._around = around
-        self._store = store
         self._host: Host | None = None
         self._changing = asyncio.Lock()
         self._target: asyncio.Task[None] | None = None
@@ -117,13 +114,13 @@ class ConnectorRunner:
             await self._stop()
 
     async def _start(self) -> None:
-        await self._store.refresh()
+        await self._around.store.refresh()
         loop = asyncio.get_running_loop()
 
         def notify(what: str, error: Any) -> None:
             loop.call_soon_threadsafe(self._on_notified, host, what, error)
 
-        reader = Reader(self.name, self._store.map)
+        reader = Reader(self.name, self._around.store.map)
         make = partial(ConnectorStep, self.connector, reader, notify)
         host = self.make_host(self._around.runtime, f"connect-{self.name}", make, _no_answer)
         self._host = host

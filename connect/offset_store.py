@@ -32,7 +32,7 @@ class OffsetsUnreadable(MinikafkaError):
 
 
 class OffsetStore(Protocol):
-    """Where source offsets are kept."""
+    """Keeps source offsets durably."""
 
     map: OffsetMap
 

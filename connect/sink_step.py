@@ -20,7 +20,7 @@ from .tolerance import DeadLetter, Failed, FailTask, Skip, Stage, Tolerance, Tri
 
 
 class Wish(Enum):
-    """What a task asks of its consumer."""
+    """A request of a task to its consumer."""
 
     SEEK = "seek"
     PAUSE = "pause"

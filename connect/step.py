@@ -31,7 +31,7 @@ def system_ms() -> int:
 
 @dataclass(slots=True)
 class StepSpec:
-    """What is needed to make a step, also in another process."""
+    """All that makes a step, also in another process."""
 
     task: type[Any]
     id: TaskId

@@ -1,15 +1,15 @@
 """The life of one task: started, paused, stopped, failed, abandoned; told to a StatusListener.
 
-What sources and sinks have in common. A runner ends by itself when its task has failed. Never here:
-restarts, records.
+What sources and sinks have in common; `Work` is what differs. A runner ends by itself when its task
+has failed. Never here: restarts, records.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ..client.errors import ProducerFenced
 from ..protocol.errors import ErrorCode
@@ -18,6 +18,7 @@ from .clients import Clients
 from .common_config import SINK_CONFIG, SOURCE_CONFIG
 from .config_def import BadConfig
 from .hosts import Host, LoopHost, Make, ProcessHost, ThreadHost, trace_of
+from .offset_store import OffsetStore
 from .states import State, Status, StatusListener, TargetState, TaskId
 from .step import StepSpec, system_ms
 from .worker_config import WorkerConfig
@@ -54,7 +55,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all tasks of a worker share."""
+    """The worker, as its tasks share it."""
 
     runtime: Runtime
     config: WorkerConfig
@@ -62,14 +63,40 @@ class Surroundings:
     listener: StatusListener
     hide: Callable[[str], str]
     """Removes secrets from a text."""
+    store: OffsetStore
     on_failed: Callable[["TaskRunner"], str]
-    """Told of a task that has failed; returns what follows, for its status."""
+    """Hears of a task that has failed; returns a line about what follows, for its status."""
+
+
+class Work(Protocol):
+    """The part of a task's life that sources and sinks do differently."""
+
+    async def open(self) -> None:
+        """Open clients and start the task."""
+
+    async def run(self) -> None:
+        """Move records until the task is to stop; raise what fails it."""
+
+    async def finish(self) -> None:
+        """Commit what may be committed, after the last record or the failure."""
+
+    async def close(self, timeout_ms: int) -> None:
+        """Close the clients within the time."""
+
+    async def answer(self, method: str, *args: Any) -> Any:
+        """Answer what the step asks."""
 
 
 class TaskRunner:
     """Runs one task until it is stopped, fails or is abandoned."""
 
-    def __init__(self, assignment: Assignment, around: Surroundings, target: TargetState) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        around: Surroundings,
+        target: TargetState,
+        make_work: "Callable[[TaskRunner], Work]",
+    ) -> None:
         self.assignment = assignment
         self.id = assignment.id
         self.around = around
@@ -79,49 +106,36 @@ class TaskRunner:
         self.settings: dict[str, Any] = {}
         self.target = target
         self._state: State | None = None
-        self._changed = asyncio.Event()
+        self.changed = asyncio.Event()
+        """Set whenever the work should look up: a stop, another target, a failure."""
         self._background: list[asyncio.Task[Any]] = []
-        self._host: Host | None = None
+        self.host: Host | None = None
+        """Runs the step, once it was started."""
         self._topics: dict[str, None] = {}
         self.running_since_ms = around.runtime.monotonic_ms()
+        self.work = make_work(self)
         self.main: asyncio.Task[None] = around.runtime.spawn(self._run(), f"task {self.id}")
-
-    # -- what subclasses do
-
-    async def _open(self) -> None:
-        """Open clients and start the task."""
-        raise NotImplementedError
-
-    async def _work(self) -> None:
-        """Move records until the task is to stop; raise what fails it."""
-        raise NotImplementedError
-
-    async def _finish(self) -> None:
-        """Commit what may be committed, after the last record or the failure."""
-
-    async def _close_clients(self, timeout_ms: int) -> None:
-        """Close the clients within the time."""
 
     # -- what the worker does
 
     def set_target(self, target: TargetState) -> None:
         """Pause or resume; the state follows once the task has come to it."""
         self.target = target
-        self._changed.set()
+        self.changed.set()
 
     def ask_to_stop(self) -> None:
         """Begin to stop; `main` ends when it is done."""
         self.is_stopping = True
-        if self._host is not None:
-            self._host.stop.set()
-        self._changed.set()
+        if self.host is not None:
+            self.host.stop.set()
+        self.changed.set()
 
     async def abandon(self) -> None:
         """End it at once: what its task still does is ignored, and nothing more is committed."""
         self.is_abandoned = True
         log.error("task %s did not stop in time and is abandoned", self.id)
-        if self._host is not None:
-            self._host.abandon()
+        if self.host is not None:
+            self.host.abandon()
         self.main.cancel()
         await asyncio.wait([self.main], timeout=STOP_TASK_MS / 1000)
 
@@ -135,20 +149,20 @@ class TaskRunner:
         if self.is_abandoned:
             return
         if self.failure is None:
-            self._tell(State.UNASSIGNED)
+            self.tell(State.UNASSIGNED)
             return
         log.error("task %s failed", self.id, exc_info=self.failure)
-        self._tell(State.FAILED, trace_of(self.failure) + self.around.on_failed(self))
+        self.tell(State.FAILED, trace_of(self.failure) + self.around.on_failed(self))
 
     async def _live(self) -> None:
         try:
             self.settings = self.assignment.settings
-            await self._until_resumed()
+            await self.until_resumed()
             if not self.is_stopping:
-                await self._open()
+                await self.work.open()
                 self.running_since_ms = self.around.runtime.monotonic_ms()
-                self._tell(State.RUNNING)
-                await self._work()
+                self.tell(State.RUNNING)
+                await self.work.run()
         except Exception as error:
             self.failure = error
         finally:
@@ -157,28 +171,29 @@ class TaskRunner:
     async def _end(self) -> None:
         try:
             if not self.is_abandoned:
-                await self._finish()
+                await self.work.finish()
         finally:
             for task in self._background:
                 task.cancel()
             await self._stop_step()
-            await self._close_clients(0 if self.is_abandoned else STOP_TASK_MS)
+            await self.work.close(0 if self.is_abandoned else STOP_TASK_MS)
 
     async def _stop_step(self) -> None:
-        if self._host is None or self.is_abandoned:
+        if self.host is None or self.is_abandoned:
             return
         try:
             # While the worker stops its tasks, it is the worker that ends the wait.
             limit = None if self.is_stopping else STOP_TASK_MS / 1000
             async with asyncio.timeout(limit):
-                await self._host.call("stop")
+                await self.host.call("stop")
         except TimeoutError:
             log.warning("task %s does not stop; its thread is left behind", self.id)
         except Exception as error:
             log.warning("task %s: stop failed", self.id, exc_info=error)
-        self._host.leave()
+        self.host.leave()
 
-    def _tell(self, state: State, trace: str | None = None) -> None:
+    def tell(self, state: State, trace: str | None = None) -> None:
+        """Tell the listener a state, unless it is the one that was told last."""
         if state is self._state:
             return
         self._state = state
@@ -187,9 +202,9 @@ class TaskRunner:
         status = Status(state, around.worker_id, self.assignment.generation, text)
         around.listener.on_task(self.id, status)
 
-    # -- for subclasses
+    # -- what the work uses
 
-    def _start_host(self, make: Callable[..., Any], *args: Any) -> Host:
+    def start_host(self, make: Callable[..., Any], *args: Any) -> Host:
         """Choose where the step runs, and return the host, with the step not yet made."""
         assignment, around = self.assignment, self.around
         spec = StepSpec(
@@ -207,28 +222,28 @@ class TaskRunner:
             raise BadConfig("tasks.isolation=process is for sync tasks; this one is async")
         kind = LoopHost if assignment.is_async else ProcessHost if in_process else ThreadHost
         made: Make = partial(make, spec, *args)
-        self._host = kind(around.runtime, f"connect-{self.id}", made, self._answer)
-        return self._host
+        self.host = kind(around.runtime, f"connect-{self.id}", made, self.work.answer)
+        return self.host
 
-    async def _answer(self, method: str, *args: Any) -> Any:
-        """Answer what the step asks: by the method `_on_METHOD`."""
-        return await getattr(self, f"_on_{method}")(*args)
+    def act_every(self, interval_ms: int, act: Callable[[], Awaitable[None]]) -> None:
+        """Act after each interval, until the task ends; what it raises fails the task."""
+        self._background.append(asyncio.ensure_future(self._every(interval_ms, act)))
 
-    def _in_background(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        self._background.append(asyncio.ensure_future(self._guarded(coroutine)))
-
-    async def _guarded(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    async def _every(self, interval_ms: int, act: Callable[[], Awaitable[None]]) -> None:
         try:
-            await coroutine
+            while True:
+                await asyncio.sleep(interval_ms / 1000)
+                await act()
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         """Fail the task from outside of its main loop."""
         self.failure = self.failure or error
-        self._changed.set()
+        self.changed.set()
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise what has failed the task from outside of its main loop."""
         if self.failure is not None:
             raise self.failure
 
@@ -237,38 +252,35 @@ class TaskRunner:
         """True if the task should rest."""
         return self.target is not TargetState.STARTED
 
-    def _rests(self) -> bool:
+    def rests(self) -> bool:
+        """True if the task is paused, and not about to stop."""
         return self.is_paused and not self.is_stopping
 
-    async def _until_resumed(self) -> None:
+    async def until_resumed(self) -> None:
         """Wait while the target is not STARTED; tell PAUSED, and RUNNING after it if it ran."""
-        if not self._rests():
+        if not self.rests():
             return
         was = self._state
-        self._tell(State.PAUSED)
-        while self._rests():
-            self._changed.clear()
-            await self._changed.wait()
-            self._check()
+        self.tell(State.PAUSED)
+        while self.rests():
+            self.changed.clear()
+            await self.changed.wait()
+            self.check()
         if was is not None and not self.is_stopping:
-            self._tell(State.RUNNING)
+            self.tell(State.RUNNING)
 
-    async def _pause_ms(self, after_ms: float) -> None:
+    async def pause_ms(self, after_ms: float) -> None:
         """Wait so long, or until the task is to stop, to pause or to fail."""
         try:
             async with asyncio.timeout(after_ms / 1000):
                 while not (self.is_stopping or self.is_paused or self.failure):
-                    self._changed.clear()
-                    await self._changed.wait()
+                    self.changed.clear()
+                    await self.changed.wait()
         except TimeoutError:
             pass
 
-    async def _every(self, interval_ms: int, act: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            await asyncio.sleep(interval_ms / 1000)
-            await act()
-
-    def _use_topic(self, topic: str) -> None:
+    def use_topic(self, topic: str) -> None:
+        """Tell the listener of a topic, the first time."""
         if topic not in self._topics:
             self._topics[topic] = None
             if self.around.config.topic_tracking_enable:

@@ -9,18 +9,18 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ..client.admin.topic_types import NewTopic
 from ..runtime.runtime import Runtime
-from .api import AsyncSinkTask, AsyncSourceTask, ColumnSinkTask, ConnectError
-from .clients import Clients, transactional_id, worker_settings
+from .api import ConnectError
+from .clients import Clients, transactional_id
 from .common_config import SINK_CONFIG, SOURCE_CONFIG, check_sink
 from .config_def import BadConfig
 from .connector_runner import ConnectorRunner
 from .hosts import Host, ThreadHost, trace_of
-from .offset_store import FileOffsets, OffsetStore, TopicOffsets
+from .making import Maker, make_store, own_offsets
+from .offset_store import OffsetStore
 from .plugins import PluginError, PluginKind, Plugins
 from .states import State, Status, StatusListener, TargetState, TaskId
-from .task_runner import Assignment, Surroundings, TaskRunner, is_final
+from .task_runner import Surroundings, TaskRunner, is_final
 from .worker_config import WorkerConfig
 
 if TYPE_CHECKING:
@@ -58,26 +58,8 @@ class Worker:
         self._tasks: dict[TaskId, TaskRunner] = {}
         self._failures: dict[TaskId, int] = {}
         self._restarts: dict[TaskId, asyncio.Task[None]] = {}
-        self.store: OffsetStore = self._make_store()
+        self.store: OffsetStore = make_store(runtime, config)
         self._providers: Any = None
-
-    def _make_store(self) -> OffsetStore:
-        path = self.config.offset_storage_file_filename
-        if not self.config.is_distributed and path is not None:
-            return FileOffsets(self._runtime, path)
-        assert self.config.offset_storage_topic is not None
-        settings = worker_settings(self.config)
-        return self._topic_offsets(self.config.offset_storage_topic, settings)
-
-    def _topic_offsets(self, name: str, settings: Mapping[str, Any]) -> TopicOffsets:
-        config = self.config
-        topic = NewTopic(
-            name,
-            config.offset_storage_partitions,
-            config.offset_storage_replication_factor,
-            configs=config.storage_configs("offset.storage."),
-        )
-        return TopicOffsets(self._runtime, topic, settings)
 
     # -- life
 
@@ -92,8 +74,10 @@ class Worker:
             self.worker_id,
             self._listener,
             self._providers.hide,
+            self.store,
             self._on_failed,
         )
+        self._maker = Maker(self.plugins, self.around, self._resolved)
         await self.store.start()
 
     async def close(self) -> None:
@@ -131,9 +115,7 @@ class Worker:
             status = Status(State.FAILED, self.worker_id, generation, trace)
             self._listener.on_connector(name, status)
             return
-        runner = ConnectorRunner(
-            name, found, (props, resolved), generation, self.around, self.store
-        )
+        runner = ConnectorRunner(name, found, (props, resolved), generation, self.around)
         runner.make_host = self.make_host
         self._connectors[name] = runner
         await runner.set_target(target)
@@ -195,69 +177,12 @@ class Worker:
         """Start a task; its status follows. Whatever fails becomes its status."""
         await self.stop_tasks([task])
         try:
-            runner = self._make_runner(task, (connector_props, task_props), target, generation)
+            given = (connector_props, task_props)
+            self._tasks[task] = self._maker.make(task, given, target, generation)
         except Exception as error:
             log.error("task %s is not started: %s", task, error)
             trace = self.around.hide(trace_of(error))
             self._listener.on_task(task, Status(State.FAILED, self.worker_id, generation, trace))
-            return
-        self._tasks[task] = runner
-
-    def _make_runner(
-        self, task: TaskId, props: tuple[Props, Props], target: TargetState, generation: int
-    ) -> TaskRunner:
-        # Imported here: a worker without sinks or sources does not need either.
-        from .exactly_once import ExactlyOnceRunner
-        from .sink_runner import SinkRunner
-        from .source_runner import SourceRunner
-
-        name = task.connector
-        connector_props, task_props = (self._resolved(name, each) for each in props)
-        found, kind = self.plugins.find_connector(connector_props.get("connector.class", ""))
-        clients = Clients(self.config, name, connector_props)
-        assignment = Assignment(
-            task,
-            found.task,
-            kind is PluginKind.SOURCE,
-            issubclass(found.task, AsyncSourceTask | AsyncSinkTask),
-            self._takes_columns(found.task, connector_props),
-            connector_props,
-            task_props,
-            generation,
-            clients,
-            props,
-        )
-        if kind is PluginKind.SINK:
-            return SinkRunner(assignment, self.around, target)
-        own = self._own_offsets(clients, connector_props)
-        if not self.config.is_exactly_once:
-            return SourceRunner(assignment, self.around, target, self.store, own)
-        if own is None:
-            assert isinstance(self.store, TopicOffsets)
-            own = self.store
-        return ExactlyOnceRunner(assignment, self.around, target, self.store, own)
-
-    def _own_offsets(self, clients: Clients, props: Props) -> TopicOffsets | None:
-        """Return the offsets topic of a connector, if it is not the worker's store."""
-        topic = props.get("offsets.storage.topic", "").strip()
-        if self.config.is_exactly_once and not topic and not self.config.is_distributed:
-            topic = self.config.offset_storage_topic or ""
-        if not topic or (self.config.is_distributed and topic == self.config.offset_storage_topic):
-            return None
-        return self._topic_offsets(topic, clients.offsets())
-
-    def _takes_columns(self, task: type[Any], props: Props) -> bool:
-        if not issubclass(task, ColumnSinkTask) or props.get("transforms", "").strip():
-            return False
-        plain = self.plugins.find("ByteArrayConverter", PluginKind.CONVERTER)
-        names = [
-            props.get(key, "").strip() or default
-            for key, default in (
-                ("key.converter", self.config.key_converter),
-                ("value.converter", self.config.value_converter),
-            )
-        ]
-        return all(self.plugins.find(name, PluginKind.CONVERTER) is plain for name in names)
 
     async def stop_tasks(self, tasks: Sequence[TaskId]) -> None:
         """Stop tasks, all at once.
@@ -339,7 +264,7 @@ class Worker:
             raise BadRequest(str(error)) from error
         if kind is PluginKind.SINK:
             return SinkOffsets(self._runtime, found, resolved, clients)
-        own = self._own_offsets(clients, resolved)
+        own = own_offsets(self._runtime, self.config, clients, resolved)
         return SourceOffsets(self._runtime, found, resolved, (self.store, own))
 
     async def fence(self, name: str, props: Props, count: int) -> None:

@@ -185,7 +185,8 @@ async def test_a_task_that_asks_for_it_hears_of_each_record(tmp_path: Path) -> N
             await start(worker, props)
             await until(cluster, lambda: len(values(cluster, "t")) == 2)
             await worker.stop_tasks([TASK])
-    assert sorted(plain.HearTask.heard[:3]) == [("0", 0), ("1", None), ("2", 1)]
+    heard = [each for each in plain.HearTask.heard if each[0] != "commit"]
+    assert sorted(heard) == [("0", 0), ("1", None), ("2", 1)]
     assert plain.HearTask.heard[-1] == ("commit", None)
 
 
