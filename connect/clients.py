@@ -92,7 +92,7 @@ class Clients:
 
 def worker_settings(config: WorkerConfig) -> dict[str, Settings]:
     """Return the settings of the worker's own clients, by kind."""
-    common = {**config.common, "client_id": config.client_id}
+    common = {**config.common, "client_id": config.clients.client_id}
     return {kind: dict(common) for kind in KINDS}
 
 

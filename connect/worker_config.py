@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..client.config import CommonConfig, settings_like
-from ..runtime.config import INT32_MAX, check_keys, config_table, from_mapping, handed, setting
+from ..runtime.config import INT32_MAX, check_keys, config_table, from_mapping, handed, part, setting
 from ..runtime.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -70,8 +70,11 @@ KNOWN_UNUSED: Final[dict[str, str]] = {
 
 
 @config_table
-class WorkerConfig(CommonConfig):
-    """The settings of one worker; the keys of clients are those of all its clients."""
+class WorkerConfig:
+    """The settings of one worker."""
+
+    clients: CommonConfig = part(CommonConfig)
+    """What all clients of the worker have in common."""
 
     key_converter: str = setting(
         "key.converter",
@@ -312,7 +315,7 @@ class WorkerConfig(CommonConfig):
     @property
     def common(self) -> dict[str, Any]:
         """Arguments by which a client connects as this worker does; they name no client.id."""
-        found = settings_like(self)
+        found = settings_like(self.clients)
         del found["client_id"]
         return found
 
