@@ -1,4 +1,4 @@
-"""Which worker runs which connector and task: incremental cooperative assignment (KIP-415).
+"""Assigns connectors and tasks to workers: incremental, cooperative (KIP-415).
 
 Pure. The leader calls `assign` once per generation, with what every worker says that it holds, and
 gets what each must start and must stop. What stays is not touched.
@@ -39,7 +39,7 @@ class Worker:
 
 @dataclass(slots=True)
 class Share:
-    """What one worker must do; the items are in the order in which they were decided."""
+    """The work of one worker that changes, in the order in which it was decided."""
 
     assigned: list[TaskId] = field(default_factory=list)
     revoked: list[TaskId] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Plan:
     delay_ms: int
     """Milliseconds until the group must rebalance again for what waits; 0 if nothing waits."""
     waiting: tuple[TaskId, ...] = ()
-    """What a vanished worker held, and nobody runs until it returns or the delay ends."""
+    """Items that a vanished worker held, and nobody runs until it returns or the delay ends."""
 
 
 @dataclass(slots=True)
@@ -73,6 +73,11 @@ class Assignor:
         self._owners: dict[TaskId, str] = {}
         """The url of the worker that each item was last given to, or left with."""
         self._lost: dict[TaskId, _Lost] = {}
+
+    def skip(self, generation: int) -> None:
+        """Note a generation in which nothing was assigned, so that it leaves no gap."""
+        if generation == self._generation + 1:
+            self._generation = generation
 
     def assign(
         self,

@@ -2,9 +2,9 @@
 
 Protocol type `connect`; the protocols `default` (V0, eager), `compatible` (V1, KIP-415) and
 `sessioned` (V2, KIP-507, the bytes of V1). This module decodes all three, and workers offer the
-last two. Behind a subscription stands a marker of ours, which Kafka's workers do not read: it tells
-a worker of ours, and whether it joins for the last time before a clean stop. Pure; it knows no
-group and no clock.
+last two. Behind subscriptions and assignments stands a marker of ours, which Kafka's workers do not
+read: it tells a worker of ours, and whether it joins for the last time before a clean stop. Pure;
+it knows no group and no clock.
 """
 
 import struct
@@ -50,7 +50,7 @@ class _Tasks:
 
 @data(versions="0-2", flexible="none")
 class _Subscription:
-    """What a worker tells the group when it joins."""
+    """A worker's words to the group when it joins."""
 
     url: String
     config_offset: Int64
@@ -59,7 +59,7 @@ class _Subscription:
 
 @data(versions="0-2", flexible="none")
 class _Assignment:
-    """What the leader tells a worker."""
+    """The leader's words to a worker."""
 
     error: Int16
     leader: String | None
@@ -72,7 +72,7 @@ class _Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What a worker must run or stop; in a subscription, all that it holds."""
+    """Work to start and to stop; in a subscription, all that it holds."""
 
     version: int = NEWEST
     error: int = NO_ERROR
@@ -87,11 +87,13 @@ class Assignment:
     """Tasks and connectors to stop before the worker joins again."""
     scheduled_delay_ms: int = 0
     """Milliseconds after which the worker joins again; 0 if no work waits for a lost worker."""
+    is_ours: bool = False
+    """True if a leader of minikafka's wrote it: the marker stands behind it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """What a worker tells the group when it joins."""
+    """A worker's words to the group when it joins."""
 
     url: str
     """The address of its REST API, under which other workers reach it."""
@@ -156,14 +158,15 @@ def encode_assignment(given: Assignment) -> bytes:
         revoked=_grouped(given.revoked),
         scheduled_delay_ms=given.scheduled_delay_ms,
     )
-    return _VERSION.pack(given.version) + codec.encode_bytes(written, given.version)
+    encoded = _VERSION.pack(given.version) + codec.encode_bytes(written, given.version)
+    return encoded + _MARKER.pack(_LETTERS, _MARKER_VERSION, 0) if given.is_ours else encoded
 
 
 def decode_assignment(encoded: bytes) -> Assignment:
     """Decode an assignment; empty bytes stand for none. Raise RemoteProtocolError if malformed."""
     if not encoded:
         return Assignment()
-    version, read, _ = _decode(_Assignment, encoded)
+    version, read, end = _decode(_Assignment, encoded)
     return Assignment(
         version=version,
         error=read.error,
@@ -173,6 +176,7 @@ def decode_assignment(encoded: bytes) -> Assignment:
         assigned=_flat(read.assigned),
         revoked=_flat(read.revoked),
         scheduled_delay_ms=read.scheduled_delay_ms,
+        is_ours=_marker(encoded[end:])[0],
     )
 
 

@@ -128,9 +128,13 @@ class MemberLoop:
             await asyncio.wait([self._task])
         farewell = self.membership.on_left()
         if farewell is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await self._leave(farewell)
+            await self.farewell(farewell, timeout_ms)
+
+    async def farewell(self, step: Leave, timeout_ms: int) -> None:
+        """Send LeaveGroup, for `timeout_ms` at most; nothing depends on the answer."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._leave(step)
 
     # -- the loop
 

@@ -130,6 +130,14 @@ def test_x_13_the_marker_tells_our_workers_and_kafkas_workers_do_not_read_it(
     assert theirs.held == held
 
 
+def test_x_13_the_marker_tells_a_leader_of_ours() -> None:
+    given = Assignment(leader="m", leader_url="http://b/", config_offset=4, is_ours=True)
+    encoded = encode_assignment(given)
+    assert encoded[-4:] == b"mk\x00\x00"
+    assert decode_assignment(encoded) == given
+    assert not decode_assignment(encoded[:-4]).is_ours
+
+
 @pytest.mark.parametrize("length", range(len(V2_SUBSCRIPTION)))
 def test_a_subscription_that_is_cut_off_is_refused(length: int) -> None:
     with pytest.raises(RemoteProtocolError):
