@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ..client.admin.topic_types import NewTopic
-from ..client.errors import ClientError, ProducerFenced
+from ..client.errors import ClientError
 from ..client.records import ConsumerRecord
 from ..protocol.errors import ProtocolError
 from ..runtime.errors import MinikafkaError
@@ -18,7 +18,7 @@ from ..runtime.owned_task import OwnedTask
 from ..runtime.runtime import Runtime
 from .config_log import Change, ConfigLog, Row
 from .herding import Conflict, HerderError
-from .topic_log import FencedWriter, TopicLog
+from .topic_log import FencedWriter, Overtaken, TopicLog
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,7 @@ class ConfigTopic:
         self._is_started = False
         self._writing = asyncio.Lock()
         self._moved = asyncio.Event()
+        """Set when a record was read, or the topic became owned; only `write` waits for it."""
         self._claiming = OwnedTask(runtime, "claim of the config topic")
 
     async def start(self) -> None:
@@ -96,7 +97,7 @@ class ConfigTopic:
                     while self.state.offset <= offset:
                         self._moved.clear()
                         await self._moved.wait()
-            except ProducerFenced as error:
+            except Overtaken as error:
                 await self._drop_writer()
                 raise Conflict(f"Another worker leads the group now: {error}") from error
             except HerderError:
@@ -110,8 +111,11 @@ class ConfigTopic:
     async def _append(self, rows: Sequence[Row]) -> int:
         if self._transactional_id is None:
             return await self._log.append(rows, 0)
-        if self._writer is None:
-            raise Conflict("This worker leads the group, and does not own the config topic yet")
+        while self._writer is None:
+            if not self._claiming.is_running:
+                raise Conflict("This worker does not own the config topic: try again")
+            self._moved.clear()
+            await self._moved.wait()
         return await self._writer.append(self._log.name, rows)
 
     async def _own(self) -> None:
@@ -121,6 +125,7 @@ class ConfigTopic:
             try:
                 await writer.start()
                 self._writer = writer
+                self._moved.set()
             except (ClientError, ProtocolError) as error:
                 log.warning("the config topic cannot be owned: %s", error)
                 await asyncio.sleep(REST_MS / 1000)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..client.admin.topic_types import NewTopic
 from ..client.consumer.membership import Joined
-from ..runtime.errors import MinikafkaError
+from ..runtime.errors import InvariantViolation, MinikafkaError
 from ..runtime.owned_task import OwnedTask
 from ..runtime.runtime import Runtime
 from . import assignor as assigning
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REST_MS: Final = 1_000
-REST_MOST_MS: Final = 60_000
+REST_MOST_MS: Final = 10_000
 
 
 class PeerClient(Protocol):
@@ -104,8 +104,10 @@ class TaskPlanning:
                 configs = await owner.worker.make_task_configs(name, most)
                 if owner.herder.differs(name, configs):
                     await self._commit(name, configs)
-            except (KeyError, ValueError, MinikafkaError) as error:
-                log.warning("connector %s: its tasks are not written: %s", name, error)
+            except InvariantViolation:
+                raise
+            except Exception as error:  # what a connector raises must not end the worker
+                log.warning("connector %s: its tasks are not written: %r", name, error)
                 self._due[name] = None
                 failure_count += 1
                 await rest(self._runtime, failure_count)
@@ -126,7 +128,7 @@ class TaskPlanning:
 
 
 async def rest(runtime: Runtime, failure_count: int) -> None:
-    """Wait after so many failures in a row: a second, twice as long each time, a minute at most."""
+    """Wait after so many failures in a row: a second, twice as long each time, ten at most."""
     wait_ms = min(REST_MS * 2 ** min(failure_count - 1, 10), REST_MOST_MS)
     await asyncio.sleep(wait_ms * (0.5 + runtime.rng.random() / 2) / 1000)
 

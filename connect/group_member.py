@@ -43,6 +43,10 @@ from .states import TaskId
 log = logging.getLogger(__name__)
 
 NEVER_MS: Final = 1 << 40
+MARGIN_MS: Final = 1_000
+"""The part of a session in ms that is neither for silence nor for tasks to stop in."""
+LOOKS: Final = 10
+"""How often the session is looked at in the time of a silence."""
 EVERY_WORKER: Final = ""
 """The name that is always wanted, so that a worker joins a group that has no connectors."""
 
@@ -72,10 +76,10 @@ class GroupTimes:
     def silence_ms(self) -> int:
         """The time without an answer after which the work is given up.
 
-        What is left of the session is for the tasks to stop in.
+        What is left of the session is for the tasks to stop in, if it is as long as they may take.
         """
-        session = self.session_timeout_ms
-        return max(session - self.task_shutdown_graceful_timeout_ms, session // 2)
+        session, stop = self.session_timeout_ms, self.task_shutdown_graceful_timeout_ms
+        return max(session - stop - MARGIN_MS, session // 3)
 
 
 class Worker(Protocol):
@@ -222,31 +226,33 @@ class GroupMember:
     async def _watch_session(self) -> None:
         """Give up what is held once the coordinator was silent for too long."""
         silence_ms = self._times.silence_ms
-        step_ms = max(min(self._times.heartbeat_interval_ms, silence_ms) // 3, 1)
+        step_ms = max(silence_ms // LOOKS, 1)
         while True:
             await asyncio.sleep(step_ms / 1000)
             membership = self.membership
             if not membership.owned or membership.generation == NO_GENERATION:
                 continue
             now_ms = self._runtime.monotonic_ms()
-            if now_ms - self._heard_ms >= silence_ms:
+            silent_ms = now_ms - self._heard_ms
+            if silent_ms >= silence_ms:
                 reason = f"no answer of the coordinator for {silence_ms} ms: the work is given up"
                 log.warning("%s: %s", self._coordinator, reason)
                 membership.on_silence(reason)
                 self._loop.on_pending()
                 self._loop.wake()
-            elif membership.is_rebalancing:
-                # The loop waits for JoinGroup or SyncGroup, and sends no heartbeats.
-                with contextlib.suppress(ClientError, ProtocolError):
-                    await self._ask(now_ms, step_ms)
+            elif silent_ms >= silence_ms // 3:
+                # The loop may wait for JoinGroup or SyncGroup, or for an answer that was lost.
+                with contextlib.suppress(ClientError, ProtocolError, TimeoutError):
+                    async with asyncio.timeout(step_ms / 1000):
+                        await self._ask(now_ms)
 
-    async def _ask(self, now_ms: int, within_ms: int) -> None:
+    async def _ask(self, now_ms: int) -> None:
         membership = self.membership
         request = HeartbeatRequest(
             group_id=self._coordinator.key,
             generation_id=membership.generation,
             member_id=membership.member_id,
         )
-        answer: Any = await self._coordinator.request(request, timeout_ms=within_ms)
+        answer: Any = await self._coordinator.request(request)
         if ErrorCode(answer.error_code) in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self._on_heard(now_ms)

@@ -265,7 +265,6 @@ class Herder:
         self._asks_to_join = False
         self._fencing = {}
         self._rejoin_ms = now_ms + given.scheduled_delay_ms if given.scheduled_delay_ms else None
-        self._read_failures = 0
         if given.error == CONFIG_MISMATCH or self.config.offset < given.config_offset:
             self.phase = Phase.BEHIND
             return [*self._stops(self.runs.keys() - self.held.keys()), ReadConfig()]
@@ -287,15 +286,15 @@ class Herder:
 
     def on_read(self) -> Effects:
         """Go on, since the config topic was read to its end."""
+        if self.phase is Phase.BEHIND and self.config.offset < self.assignment.config_offset:
+            return self.on_read_failed()
         self._read_failures = 0
         if self.phase is Phase.OUTSIDE:
             return self._rejoin("the config topic can be read again")
-        if self.phase is not Phase.BEHIND:
+        if self.phase is Phase.STEADY:
             return []
         if self.assignment.error == CONFIG_MISMATCH:
             return self._rejoin("the config topic was read to its end")
-        if self.config.offset < self.assignment.config_offset:
-            return self.on_read_failed()
         return self._steady()
 
     def on_read_failed(self) -> Effects:

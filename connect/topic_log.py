@@ -14,7 +14,7 @@ from ..client.admin.admin import Admin
 from ..client.admin.config_types import ConfigResource
 from ..client.admin.topic_types import NewTopic
 from ..client.consumer.consumer import Consumer
-from ..client.errors import AdminError, ClientError
+from ..client.errors import AdminError, ClientError, DeliveryFailed, ProducerFenced
 from ..client.producer.producer import Producer
 from ..client.records import ConsumerRecord
 from ..protocol.errors import ErrorCode, ProtocolError
@@ -33,6 +33,7 @@ REST_MS: Final = 1_000
 """Milliseconds between two attempts to read, while reading fails."""
 FIRST_READ_MS: Final = 60_000
 """The longest that the first read to the end may take."""
+OVERTAKEN: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 OnRecord = Callable[[ConsumerRecord[bytes, bytes]], None]
 
 
@@ -155,6 +156,10 @@ class TopicLog:
         return True
 
 
+class Overtaken(ClientError):
+    """A later leader has fenced this one; its write is not in the topic."""
+
+
 class FencedWriter:
     """The transactional producer of a leader, which a later leader's fences (KIP-618)."""
 
@@ -168,9 +173,14 @@ class FencedWriter:
         await self._producer.start()
 
     async def append(self, topic: str, rows: Sequence[Row]) -> int:
-        """Append records in one transaction; raise ProducerFenced if another leader began."""
-        async with self._producer.transaction():
-            return await send_all(self._producer, topic, rows, 0)
+        """Append records in one transaction; raise Overtaken if another leader began."""
+        try:
+            async with self._producer.transaction():
+                return await send_all(self._producer, topic, rows, 0)
+        except DeliveryFailed as error:
+            if isinstance(error, ProducerFenced) or error.error.code in OVERTAKEN:
+                raise Overtaken(f"another leader writes {topic}: {error}") from error
+            raise
 
     async def close(self) -> None:
         """Disconnect."""

@@ -30,6 +30,8 @@ COUNTED = "counted"
 OFFSETS = "connect-offsets"
 GROUP = "connect"
 OUTCOME_MS = 5_000
+STOP_SECONDS = 5.0
+"""The longest that stopping tasks may take: task.shutdown.graceful.timeout.ms."""
 Props = Mapping[str, str]
 
 
@@ -44,6 +46,8 @@ class SimWorker:
         self.cluster: ClusterWorker
         self.stop_seconds = 0.2
         """The most seconds that a task takes to stop."""
+        self.counts = True
+        """False for tasks that only seem to do something."""
         self.fails: dict[TaskId, None] = {}
         """Tasks that fail when they are started."""
         self._runtime = runtime
@@ -85,19 +89,22 @@ class SimWorker:
             failed = Status(State.FAILED, self.worker_id, generation, "it fails")
             self.cluster.on_task(task, failed)
             return
-        source = self._count(task, task_props, generation)
-        self._tasks[task] = self._runtime.spawn(source, f"task {task}")
+        if self.counts:
+            source = self._count(task, task_props, generation)
+            self._tasks[task] = self._runtime.spawn(source, f"task {task}")
         self.cluster.on_task(task, Status(State.RUNNING, self.worker_id, generation))
 
     async def stop_tasks(self, tasks: Iterable[TaskId]) -> None:
         await asyncio.gather(*(self._stop(task) for task in tasks))
 
     async def _stop(self, task: TaskId) -> None:
-        await asyncio.sleep(self.stop_seconds * self._runtime.rng.random())
+        taken = self.stop_seconds * self._runtime.rng.random()
+        await asyncio.sleep(taken)
         running = self._tasks.pop(task, None)
         if running is not None:
             running.cancel()
-            await asyncio.wait([running])
+            # A producer may want to end its transaction, and is then abandoned.
+            await asyncio.wait([running], timeout=max(STOP_SECONDS - taken, 0))
         self._history.on_stopped(self.life, task)
 
     def set_target(self, name: str, target: TargetState) -> None:
@@ -273,6 +280,7 @@ def make_worker(
     """Make the worker of one process; `changes` are settings of the cluster."""
     worker = SimWorker(runtime, history, bootstrap, life or runtime.name)
     library = SimLibrary()
+    worker.counts = changes.pop("counts", True)
     mode = changes.pop("exactly_once", "enabled")
     rules = Rules(
         leader_fences=mode != "disabled",
