@@ -8,27 +8,26 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import ClassVar
 
 from ...client.admin.admin import Admin
 from ...client.consumer.consumer import Consumer
 from ...client.errors import AdminError
-from ...protocol.messages.list_offsets import LATEST_TIMESTAMP
 from ...protocol.types import TopicPartition
 from ...runtime.errors import MinikafkaError
-from ..api import AsyncSourceTask, ConnectorContext, Props, SourceConnector, SourceContext
+from ..api import AsyncSourceTask, ConnectorContext, Props, SourceContext
 from ..config_def import ConfigValue
 from ..records import SourceRecord
 from .checkpoints import CheckpointStore, Offsets, offsets_to_commit
-from .codec import BadMirrorRecord, Checkpoint, OffsetSync
+from .codec import BadMirrorRecord, Checkpoint
+from .connector import Job, MirrorConnector
 from .keys import CHECKPOINT, client_settings
 from .policy import offset_syncs_of, policy_of
 from .rules import NameFilter
-from .source import check_offsets, make_offset_syncs
-from .topics import described
+from .topics import ends_of
 from .translation import OffsetSyncStore
-from .upkeep import Upkeep, admin_settings, make_compacted
+from .upkeep import admin_settings, make_compacted
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +41,7 @@ class InternalTopic:
     """Reads partition 0 of a topic of MM2: all of it, then what is new."""
 
     def __init__(self, settings: Mapping[str, str], topic: str) -> None:
+        self.name = topic
         self._where = TopicPartition(topic, 0)
         fixed = {"auto.offset.reset": "earliest", "isolation.level": "read_committed"}
         wanted = {key: value for key, value in settings.items() if key != "group.id"} | fixed
@@ -65,22 +65,13 @@ class InternalTopic:
         await self._consumer.close()
 
 
-async def read_syncs(topic: InternalTopic, store: OffsetSyncStore) -> None:
-    """Add the new records of the topic of offset syncs to the store; a bad one is logged."""
+async def read_new(topic: InternalTopic, add: Callable[[bytes, bytes], None]) -> None:
+    """Pass the new records of a topic to `add`; one that it cannot read is logged."""
     async for key, value in topic.new():
         try:
-            store.add(OffsetSync.decode(key, value))
+            add(key, value)
         except BadMirrorRecord as error:
-            log.warning("an offset sync cannot be read: %s", error)
-
-
-async def read_checkpoints(topic: InternalTopic, store: CheckpointStore) -> None:
-    """Add the new records of a topic of checkpoints to the store; a bad one is logged."""
-    async for key, value in topic.new():
-        try:
-            store.add(Checkpoint.decode(key, value))
-        except BadMirrorRecord as error:
-            log.warning("a checkpoint cannot be read: %s", error)
+            log.warning("%s: a record cannot be read: %s", topic.name, error)
 
 
 class MirrorCheckpointTask(AsyncSourceTask):
@@ -104,7 +95,7 @@ class MirrorCheckpointTask(AsyncSourceTask):
         try:
             for client in (self._source, self._target, self._syncs_topic, self._written):
                 await client.start()
-            await read_checkpoints(self._written, self._checkpoints)
+            await read_new(self._written, self._checkpoints.read)
         except BaseException:
             await self.stop()
             raise
@@ -133,7 +124,7 @@ class MirrorCheckpointTask(AsyncSourceTask):
         """Translate what the groups have committed; a group that cannot be asked is logged."""
         fresh: list[Checkpoint] = []
         try:
-            await read_syncs(self._syncs_topic, self._syncs)
+            await read_new(self._syncs_topic, self._syncs.read)
             for group in self._groups:
                 committed = await self._source.list_group_offsets(group)
                 wanted = {
@@ -178,7 +169,7 @@ class MirrorCheckpointTask(AsyncSourceTask):
 
     async def _commit_group(self, group: str, known: Mapping[TopicPartition, Checkpoint]) -> None:
         committed: Offsets = await self._target.list_group_offsets(group)
-        ends = await self._ends(known)
+        ends = await ends_of(self._target, list(known))
         wanted = offsets_to_commit(known, committed, ends)
         if not wanted:
             return
@@ -187,86 +178,47 @@ class MirrorCheckpointTask(AsyncSourceTask):
         except AdminError as error:
             log.warning("offsets of group %s: %s", group, error)
 
-    async def _ends(self, wanted: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int]:
-        found = await described(self._target, dict.fromkeys(topic for topic, _ in wanted))
-        there = [at for at in wanted if at.topic in found]
-        listed = await self._target.list_offsets(dict.fromkeys(there, LATEST_TIMESTAMP))
-        return {at: each.offset for at, each in listed.items()}
-
     async def stop(self) -> None:
         """Disconnect."""
         for client in (self._source, self._target, self._syncs_topic, self._written):
             await client.close()
 
 
-class MirrorCheckpoint(SourceConnector):
-    """Finds the groups of the source whose offsets count, and deals them out to tasks."""
+class MirrorCheckpoint(MirrorConnector):
+    """Finds the groups of the source whose offsets count, and deals them out."""
 
     config = CHECKPOINT
     task = MirrorCheckpointTask
+    switches = ("enabled", "emit.checkpoints.enabled")
+    dealt = ASSIGNED
+    place: ClassVar[Mapping[str, type]] = {"group": str, "topic": str, "partition": int}
 
     def start(self, props: Props, context: ConnectorContext) -> None:
-        """Look for groups, make the topic of checkpoints at the target; begin to look again.
-
-        Raise BadConfig, and AdminError if the target refuses the topic.
-        """
+        """Make the topic of checkpoints at the target; raises as MirrorConnector does."""
+        settings = CHECKPOINT.parse(props)
+        self._wanted, self._topics = (NameFilter(settings, key) for key in ("groups", "topics"))
         super().start(props, context)
-        self._settings = settings = CHECKPOINT.parse(props)
-        self._groups: list[str] = []
-        self._upkeep: Upkeep | None = None
-        self._group_filter = NameFilter(settings, "groups")
-        self._topic_filter = NameFilter(settings, "topics")
-        if not (settings["enabled"] and settings["emit.checkpoints.enabled"]):
-            return
-        self._upkeep = upkeep = Upkeep(props, context)
-        upkeep.begin(lambda: self._first(upkeep), settings["admin.timeout.ms"] / 1000)
-        if settings["refresh.groups.enabled"]:
-            seconds = settings["refresh.groups.interval.seconds"]
-            upkeep.every(seconds, "looking for new groups", lambda: self._refresh(upkeep))
 
-    async def _first(self, upkeep: Upkeep) -> None:
-        topic = policy_of(self._settings).checkpoints(self._settings["source.cluster.alias"])
-        replicas = self._settings["checkpoints.topic.replication.factor"]
-        await make_compacted(upkeep.target, topic, replicas)
-        await make_offset_syncs(self._settings, upkeep)
-        self._groups = await self._find(upkeep)
+    async def prepare(self) -> None:
+        """Make the topics of checkpoints and of offset syncs."""
+        topic = policy_of(self.settings).checkpoints(self.settings["source.cluster.alias"])
+        replicas = self.settings["checkpoints.topic.replication.factor"]
+        await make_compacted(self.upkeep.target, topic, replicas)
+        await self.make_offset_syncs()
 
-    async def _find(self, upkeep: Upkeep) -> list[str]:
+    async def find(self) -> list[str]:
         """Return the wanted groups that have committed offsets of a wanted topic."""
         found = []
-        for listed in await upkeep.source.list_groups():
-            if not self._group_filter.takes(listed.group_id):
-                continue
-            committed = await upkeep.source.list_group_offsets(listed.group_id)
-            if any(self._topic_filter.takes(where.topic) for where in committed):
-                found.append(listed.group_id)
+        for group in [each.group_id for each in await self.upkeep.source.list_groups()]:
+            if self._wanted.takes(group):
+                committed = await self.upkeep.source.list_group_offsets(group)
+                if any(self._topics.takes(where.topic) for where in committed):
+                    found.append(group)
         return found
 
-    async def _refresh(self, upkeep: Upkeep) -> None:
-        groups = await self._find(upkeep)
-        if groups != self._groups:
-            self._groups = groups
-            self.context.request_reconfiguration()
-
-    def refresh(self) -> None:
-        """Look for new groups now, and wait until that is done."""
-        upkeep = self._upkeep
-        if upkeep is not None:
-            timeout_s = self._settings["admin.timeout.ms"] / 1000
-            upkeep.run(lambda: self._refresh(upkeep), timeout_s)
-
-    def task_configs(self, max_tasks: int) -> Sequence[Props]:
-        """Deal the groups out."""
-        groups = self._groups
-        count = min(max_tasks, len(groups))
-        return [
-            {**self.props, ASSIGNED: json.dumps(groups[number::count])} for number in range(count)
-        ]
-
-    def stop(self) -> None:
-        """End the jobs, and disconnect."""
-        if self._upkeep is not None:
-            self._upkeep.stop()
+    def jobs(self) -> Sequence[Job]:
+        """Return the look for groups."""
+        return (("refresh.groups", "looking for new groups", self.look_again),)
 
     def validate(self, props: Props) -> list[ConfigValue]:
         """Return what is known of each key; checkpoints need offset syncs."""
@@ -277,8 +229,3 @@ class MirrorCheckpoint(SourceConnector):
                 if each.name == "emit.checkpoints.enabled":
                     each.errors.append("checkpoints need emit.offset-syncs.enabled=true")
         return found
-
-    def alter_offsets(self, props: Props, offsets: Mapping[Any, Mapping[str, Any] | None]) -> bool:
-        """Take offsets of partitions {"group", "topic", "partition"}; the task uses none."""
-        check_offsets(offsets, {"group": str, "topic": str, "partition": int})
-        return True

@@ -24,6 +24,10 @@ class CheckpointStore:
         """Take a checkpoint that is in the topic."""
         self._known.setdefault(checkpoint.group, {})[checkpoint.partition] = checkpoint
 
+    def read(self, key: bytes, value: bytes) -> None:
+        """Take a record of the topic; raise BadMirrorRecord if it is none."""
+        self.add(Checkpoint.decode(key, value))
+
     def of(self, group: str) -> Mapping[TopicPartition, Checkpoint]:
         """Return the checkpoints of a group, by partition of the target."""
         return self._known.get(group, {})

@@ -6,15 +6,15 @@ Mirrored onward, the newest heartbeat tells at any cluster how far behind it is 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from typing import ClassVar
 
-from ..api import AsyncSourceTask, ConnectorContext, Props, SourceConnector, SourceContext
+from ..api import AsyncSourceTask, Props, SourceContext
 from ..records import SourceRecord
 from .codec import Heartbeat
+from .connector import MirrorConnector
 from .keys import HEARTBEAT
 from .policy import HEARTBEATS
-from .source import check_offsets
-from .upkeep import Upkeep, make_compacted
+from .upkeep import make_compacted
 
 SOURCE_FIELD, TARGET_FIELD = "sourceClusterAlias", "targetClusterAlias"
 
@@ -49,30 +49,20 @@ class MirrorHeartbeatTask(AsyncSourceTask):
             await asyncio.sleep(self._every_s)
 
 
-class MirrorHeartbeat(SourceConnector):
+class MirrorHeartbeat(MirrorConnector):
     """Makes the topic of heartbeats at the target. It has one task, even of a flow without data."""
 
     config = HEARTBEAT
     task = MirrorHeartbeatTask
+    switches = ("emit.heartbeats.enabled",)
+    dealt = "task.index"
+    place: ClassVar[Mapping[str, type]] = {SOURCE_FIELD: str, TARGET_FIELD: str}
 
-    def start(self, props: Props, context: ConnectorContext) -> None:
-        """Create the topic unless it is there; raise BadConfig, and AdminError if it is refused."""
-        super().start(props, context)
-        self._settings = settings = HEARTBEAT.parse(props)
-        if settings["emit.heartbeats.enabled"]:
-            upkeep = Upkeep(props, context)
-            replicas = settings["heartbeats.topic.replication.factor"]
-            upkeep.begin(
-                lambda: make_compacted(upkeep.target, HEARTBEATS, replicas),
-                settings["admin.timeout.ms"] / 1000,
-            )
-            upkeep.stop()
+    async def prepare(self) -> None:
+        """Make the topic of heartbeats."""
+        replicas = self.settings["heartbeats.topic.replication.factor"]
+        await make_compacted(self.upkeep.target, HEARTBEATS, replicas)
 
-    def task_configs(self, max_tasks: int) -> Sequence[Props]:
-        """Return one task, or none if heartbeats are off."""
-        return [self.props] if self._settings["emit.heartbeats.enabled"] else []
-
-    def alter_offsets(self, props: Props, offsets: Mapping[Any, Mapping[str, Any] | None]) -> bool:
-        """Take offsets of partitions with the names of both clusters; the task uses none."""
-        check_offsets(offsets, {SOURCE_FIELD: str, TARGET_FIELD: str})
-        return True
+    async def find(self) -> list[int]:
+        """Return the one task."""
+        return [0]

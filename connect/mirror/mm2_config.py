@@ -7,7 +7,7 @@ Keys of a cluster begin with its alias (`A.bootstrap.servers`), keys of a flow w
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ...client.config import AdminConfig, ConsumerConfig, ProducerConfig
+from ...client.config import CommonConfig
 from ...runtime.config import settings_of
 from ..config_def import BadConfig
 from .keys import ALL_KEYS
@@ -22,14 +22,10 @@ BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 WORKER_PREFIXES = (
     *("offset.storage", "config.storage", "status.storage"),
     *("key.converter", "value.converter", "header.converter"),
-    *("task", "worker", "replication.policy", "config.providers"),
+    *("task.", "worker.", "config.providers"),
 )
 """Beginnings of keys for all that count for workers; other keys of workers need a cluster."""
-CLIENT_KEYS = {
-    row.key: None
-    for table in (AdminConfig, ConsumerConfig, ProducerConfig)
-    for row in settings_of(table)
-}
+CLIENT_KEYS = {row.key: None for row in settings_of(CommonConfig)}
 CONNECTOR_PREFIXES = (
     *("tasks.max", "key.converter", "value.converter", "header.converter", "transforms"),
     *("predicates", "errors.", "exactly.once.support", "transaction.boundary", "topic.creation."),

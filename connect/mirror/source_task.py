@@ -6,6 +6,7 @@ silence: see `on.gap`. Never here: writing to the target, which the worker does.
 """
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -34,20 +35,10 @@ from .upkeep import admin_settings
 log = logging.getLogger(__name__)
 
 ASSIGNED = "task.assigned.partitions"
+"""The partitions of a task, as JSON: [[topic, number], ...]."""
 MOST_UNACKNOWLEDGED = 100
 """The most offset syncs that wait for their acknowledgement; others wait and are replaced."""
 CLOSE_MS = 5_000
-
-
-def partition_text(partitions: Sequence[TopicPartition]) -> str:
-    """Return partitions as the text of `task.assigned.partitions`."""
-    return ",".join(map(name_of, partitions))
-
-
-def partitions_in(text: str) -> list[TopicPartition]:
-    """Return the partitions of such a text."""
-    parts = (each.rpartition("-") for each in text.split(",") if each)
-    return [TopicPartition(topic, int(number)) for topic, _, number in parts]
 
 
 @dataclass(slots=True)
@@ -162,7 +153,7 @@ class MirrorSourceTask(AsyncSourceTask):
         return OffsetSyncWriter(producer, topic, settings["offset.lag.max"])
 
     async def _make_routes(self) -> None:
-        partitions = partitions_in(self.props[ASSIGNED])
+        partitions = [TopicPartition(*each) for each in json.loads(self.props[ASSIGNED])]
         policy, alias = policy_of(self._settings), self._settings["source.cluster.alias"]
         found = await described(self._admin, dict.fromkeys(each.topic for each in partitions))
         for partition in partitions:

@@ -15,6 +15,7 @@ from ...client.admin.topic_types import NewTopic, TopicDescription
 from ...client.errors import AdminError
 from ...protocol.acls import ANY
 from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages.list_offsets import LATEST_TIMESTAMP
 from ...protocol.types import TopicPartition
 from .rules import FlowRules
 from .upkeep import Upkeep, make_topics
@@ -37,6 +38,18 @@ async def described(admin: Admin, names: Iterable[str]) -> dict[str, TopicDescri
             raise
         rest = [name for name in wanted if name not in error.errors]
         return await admin.describe_topics(rest) if rest else {}
+
+
+async def ends_of(admin: Admin, wanted: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the log ends of those of the partitions that exist."""
+    found = await described(admin, dict.fromkeys(topic for topic, _ in wanted))
+    there = {
+        at: LATEST_TIMESTAMP
+        for at in wanted
+        if at.topic in found and at.partition < len(found[at.topic].partitions)
+    }
+    listed = await admin.list_offsets(there) if there else {}
+    return {at: each.offset for at, each in listed.items()}
 
 
 def _counts(found: dict[str, TopicDescription]) -> dict[str, int]:

@@ -7,7 +7,6 @@ a group that goes on there may read records again, and skips none (KAFKA-12468, 
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -45,6 +44,10 @@ class OffsetSyncStore:
             kept.pop()
         kept.append((upstream, downstream))
 
+    def read(self, key: bytes, value: bytes) -> None:
+        """Take a record of the topic; raise BadMirrorRecord if it is none."""
+        self.add(OffsetSync.decode(key, value))
+
     def translate(self, partition: TopicPartition, upstream: int) -> int | None:
         """Return the offset at the target from which a group at `upstream` goes on.
 
@@ -61,10 +64,6 @@ class OffsetSyncStore:
         """Return (upstream, downstream) of the newest sync of a partition."""
         kept = self._syncs.get(partition)
         return kept[-1] if kept else None
-
-    def partitions(self) -> Iterator[TopicPartition]:
-        """Return the partitions of the source that have syncs."""
-        return iter(self._syncs)
 
     def count(self, partition: TopicPartition) -> int:
         """Return how many syncs of a partition are kept."""

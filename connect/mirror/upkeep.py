@@ -32,11 +32,11 @@ class Upkeep:
             f"{props['source.cluster.alias']}->{props.get('target.cluster.alias', 'target')}"
         )
         self._context = context
-        self._thread = LoopThread(f"mirror-{self.name}")
         self._jobs: list[Future[None]] = []
         self.source, self.target = (
             Admin.from_config(admin_settings(props, end)) for end in ("source", "target")
         )
+        self._thread = LoopThread(f"mirror-{self.name}")
 
     def begin(self, first: Callable[[], Coroutine[Any, Any, None]], timeout_s: float) -> None:
         """Connect and run `first`. If that fails, or takes longer than `timeout_s`, stop and raise.

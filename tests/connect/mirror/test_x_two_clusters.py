@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from minikafka.connect.mirror.codec import Checkpoint, Heartbeat
 from minikafka.connect.mirror.heartbeat import MirrorHeartbeat
 from minikafka.connect.mirror.mm2_config import CHECKPOINT, HEARTBEAT, SOURCE, Flow, Mm2Config
 from minikafka.connect.mirror.source import MirrorSource
+from minikafka.connect.mirror.status import GroupPlace, lines_of, places_of
 
 from ...support.cluster import Cluster, running_cluster
 from .small_worker import Offsets, Running, running
@@ -41,7 +43,10 @@ class Pair(NamedTuple):
 
     def props(self, flow: Flow, connector: str, keys: dict[str, str]) -> dict[str, str]:
         """The properties of a connector, as from a file with these keys too."""
-        texts = {
+        return Mm2Config(self.texts(keys)).connector_props(flow, connector)
+
+    def texts(self, keys: dict[str, str]) -> dict[str, str]:
+        return {
             "clusters": "A, B",
             "A.bootstrap.servers": self.a.bootstrap,
             "B.bootstrap.servers": self.b.bootstrap,
@@ -57,7 +62,6 @@ class Pair(NamedTuple):
             },
             **keys,
         }
-        return Mm2Config(texts).connector_props(flow, connector)
 
     @asynccontextmanager
     async def run(
@@ -155,7 +159,10 @@ async def test_new_topics_partitions_and_settings_are_found_by_a_refresh(pair: P
         await asyncio.to_thread(connector.refresh)
         assert mirror.context.reconfigured == 1
         assigned = [each["task.assigned.partitions"] for each in connector.task_configs(2)]
-        assert assigned == [f"{one}-0,{one}-2,{other}-1", f"{one}-1,{other}-0"]
+        assert [json.loads(each) for each in assigned] == [
+            [[one, 0], [one, 2], [other, 1]],
+            [[one, 1], [other, 0]],
+        ]
         found = await target.describe_topics([f"A.{one}", f"A.{other}"])
         assert [len(each.partitions) for each in found.values()] == [3, 2]
         await asyncio.to_thread(connector.refresh)
@@ -190,7 +197,7 @@ async def test_x_45_two_ways_by_default_make_no_loop_and_heartbeats_go_both_ways
             assert isinstance(each.connector, MirrorSource)
             await asyncio.to_thread(each.connector.refresh)
         known = [
-            {each.rpartition("-")[0] for each in props["task.assigned.partitions"].split(",")}
+            {topic for topic, _ in json.loads(props["task.assigned.partitions"])}
             for mirror in mirrors
             for props in [mirror.connector.task_configs(1)[0]]
         ]
@@ -349,3 +356,22 @@ async def test_records_that_retention_took_before_they_were_mirrored_fail_the_ta
         *numbers(3),
         *numbers(2, 6),
     ]
+
+
+async def test_the_status_tells_offsets_and_lags_at_both_ends(pair: Pair) -> None:
+    topic, group, late = next(names), f"group-{next(names)}", f"group-{next(names)}"
+    await make(pair.a, topic)
+    await write(pair.a, topic, numbers(10))
+    await commit(pair.a, group, topic, 7)
+    keys = {"topics": topic, "groups": f"{group},{late}", "offset.lag.max": "0"}
+    async with pair.run(TO_B, SOURCE, keys) as mirror:
+        await mirror.until(10)
+    async with pair.run(TO_B, CHECKPOINT, keys) as checkpoints:
+        await checkpoints.until(1)
+    await commit(pair.a, late, topic, 10)
+    places = await places_of(Mm2Config(pair.texts(keys)), TO_B)
+    assert places == [
+        GroupPlace("A->B", group, topic, 0, 7, 10, 3, 1, 10, 9),
+        GroupPlace("A->B", late, topic, 0, 10, 10, 0, None, 10, None),
+    ]
+    assert lines_of(places)[1].split() == f"A->B {group} {topic} 0 7 10 3 1 10 9".split()
