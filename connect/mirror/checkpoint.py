@@ -17,14 +17,13 @@ from ...client.errors import AdminError
 from ...protocol.types import TopicPartition
 from ...runtime.errors import MinikafkaError
 from ..api import AsyncSourceTask, ConnectorContext, Props, SourceContext
-from ..config_def import ConfigValue
 from ..records import SourceRecord
 from .checkpoints import CheckpointStore, Offsets, offsets_to_commit
 from .codec import BadMirrorRecord, Checkpoint
 from .connector import Job, MirrorConnector
 from .keys import CHECKPOINT, client_settings
+from .patterns import NameFilter
 from .policy import offset_syncs_of, policy_of
-from .rules import NameFilter
 from .topics import ends_of
 from .translation import OffsetSyncStore
 from .upkeep import admin_settings, make_compacted
@@ -189,7 +188,7 @@ class MirrorCheckpoint(MirrorConnector):
 
     config = CHECKPOINT
     task = MirrorCheckpointTask
-    switches = ("enabled", "emit.checkpoints.enabled")
+    switches = ("enabled", "emit.checkpoints.enabled", "emit.offset-syncs.enabled")
     dealt = ASSIGNED
     place: ClassVar[Mapping[str, type]] = {"group": str, "topic": str, "partition": int}
 
@@ -219,13 +218,3 @@ class MirrorCheckpoint(MirrorConnector):
     def jobs(self) -> Sequence[Job]:
         """Return the look for groups."""
         return (("refresh.groups", "looking for new groups", self.look_again),)
-
-    def validate(self, props: Props) -> list[ConfigValue]:
-        """Return what is known of each key; checkpoints need offset syncs."""
-        found = super().validate(props)
-        is_off = props.get("emit.offset-syncs.enabled", "true").lower() == "false"
-        if is_off and props.get("emit.checkpoints.enabled", "true").lower() == "true":
-            for each in found:
-                if each.name == "emit.checkpoints.enabled":
-                    each.errors.append("checkpoints need emit.offset-syncs.enabled=true")
-        return found

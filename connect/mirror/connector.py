@@ -26,6 +26,8 @@ class MirrorConnector(SourceConnector):
     """The fields of a source partition."""
 
     upkeep: Upkeep
+    is_on = False
+    """True from a start with all switches on."""
 
     def start(self, props: Props, context: ConnectorContext) -> None:
         """Look at both clusters and make the topics of MM2; begin to look again.
@@ -35,7 +37,6 @@ class MirrorConnector(SourceConnector):
         super().start(props, context)
         self.settings: dict[str, Any] = self.config.parse(props)
         self._parts: list[Any] = []
-        self.is_on = False
         if not all(self.settings[key] for key in self.switches):
             return
         self._timeout_s = self.settings["admin.timeout.ms"] / 1000

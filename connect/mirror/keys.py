@@ -4,13 +4,15 @@ Beside them a connector takes settings of clients: `source.cluster.X` and `targe
 of an end, `consumer.X`, `producer.X`, `admin.X` for a kind, `source.consumer.X` and so on for both.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...client.config import KNOWN_UNUSED, AdminConfig, ConsumerConfig, ProducerConfig
 from ...runtime.config import settings_of
-from ..config_def import NO_DEFAULT, BadConfig, ConfigDef, ConfigKey, ConfigType, Importance
-from .policy import DEFAULT, policy_name
+from ..config_def import NO_DEFAULT, ConfigDef, ConfigKey, ConfigType, Importance
+from .patterns import pattern_of
+from .policy import DEFAULT, POLICIES, class_of
 
 
 def _key(kind: ConfigType, importance: Importance) -> Callable[..., ConfigKey]:
@@ -42,11 +44,18 @@ def _replicas(topic: str) -> ConfigKey:
 
 
 def _policy_error(text: str) -> str | None:
+    return None if class_of(text) in POLICIES else f"known are {' and '.join(POLICIES)}"
+
+
+def _pattern_error(names: Sequence[str]) -> str | None:
     try:
-        policy_name(text)
-    except BadConfig as error:
+        pattern_of(names)
+    except ValueError as error:
         return str(error)
     return None
+
+
+_patterns = partial(_key(ConfigType.LIST, Importance.HIGH), check=_pattern_error)
 
 
 COMMON = ConfigDef(
@@ -85,8 +94,8 @@ COMMON = ConfigDef(
 
 TOPICS = ConfigDef(
     [
-        _names("topics", [".*"], "Topics to mirror: names and regular expressions."),
-        _names(
+        _patterns("topics", [".*"], "Topics to mirror: names and regular expressions."),
+        _patterns(
             "topics.exclude",
             [r"mm2.*\.internal", r".*\.replica", "__.*"],
             "Topics not to mirror; they take precedence.",
@@ -99,7 +108,7 @@ SOURCE = (
     + TOPICS
     + ConfigDef(
         [
-            _names(
+            _patterns(
                 "config.properties.exclude",
                 [
                     r"follower\.replication\.throttled\.replicas",
@@ -147,8 +156,8 @@ CHECKPOINT = (
     + TOPICS
     + ConfigDef(
         [
-            _names("groups", [".*"], "Groups whose offsets are mirrored."),
-            _names(
+            _patterns("groups", [".*"], "Groups whose offsets are mirrored."),
+            _patterns(
                 "groups.exclude",
                 ["console-consumer-.*", "connect-.*", "__.*"],
                 "Groups that are not; they take precedence.",

@@ -11,7 +11,7 @@ from ...client.config import CommonConfig
 from ...runtime.config import settings_of
 from ..config_def import BadConfig
 from .keys import ALL_KEYS
-from .policy import DEFAULT, IDENTITY, policy_name
+from .policy import DEFAULT, IDENTITY, POLICIES, class_of
 
 SOURCE = "MirrorSourceConnector"
 CHECKPOINT = "MirrorCheckpointConnector"
@@ -77,9 +77,9 @@ class Mm2Config:
 
     def connectors(self, flow: Flow) -> list[str]:
         """Return the connectors of a flow."""
-        data = [SOURCE, CHECKPOINT] if self._is_on(flow, "enabled", "false") else []
-        beats = [HEARTBEAT] if self._is_on(flow, "emit.heartbeats.enabled", "true") else []
-        return data + beats
+        data = [SOURCE, CHECKPOINT] if self._is_enabled(flow) else []
+        beats = self._of_flow(flow, "emit.heartbeats.enabled", "true").lower() == "true"
+        return [*data, HEARTBEAT] if beats else data
 
     def connector_props(self, flow: Flow, connector: str) -> dict[str, str]:
         """Return the configuration of one connector of a flow."""
@@ -141,16 +141,14 @@ class Mm2Config:
         return {key: value for key, value in self._all.items() if key.startswith(prefixes)}
 
     def _of_flow(self, flow: Flow, key: str, default: str) -> str:
-        return self._all.get(f"{flow}.{key}", self._all.get(key, default))
+        return self._all.get(f"{flow}.{key}", self._all.get(key, default)).strip()
 
-    def _is_on(self, flow: Flow, key: str, default: str) -> bool:
+    def _is_on(self, flow: Flow, key: str) -> bool:
+        return self._of_flow(flow, key, "false").lower() == "true"
+
+    def _is_enabled(self, flow: Flow) -> bool:
         # `enabled` for all counts for nothing: each flow is switched on by itself.
-        found = (
-            self._all.get(f"{flow}.{key}", default)
-            if key == "enabled"
-            else self._of_flow(flow, key, default)
-        )
-        return found.strip().lower() == "true"
+        return self._all.get(f"{flow}.enabled", "").strip().lower() == "true"
 
     def _check_arrows(self) -> None:
         clusters = ", ".join(self.clusters)
@@ -166,9 +164,13 @@ class Mm2Config:
         """Raise BadConfig if records could go round for ever: names kept, and no header."""
         onward: dict[str, list[str]] = {}
         for flow in (Flow(a, b) for a in self.clusters for b in self.clusters if a != b):
-            name = policy_name(self._of_flow(flow, "replication.policy.class", DEFAULT))
-            is_marked = self._is_on(flow, "mirror.provenance.header", "false")
-            if self._is_on(flow, "enabled", "false") and name == IDENTITY and not is_marked:
+            name = class_of(self._of_flow(flow, "replication.policy.class", DEFAULT))
+            if name not in POLICIES:
+                raise BadConfig(
+                    f"replication.policy.class: {name}: known are {', '.join(POLICIES)}"
+                )
+            is_marked = self._is_on(flow, "mirror.provenance.header")
+            if self._is_enabled(flow) and name == IDENTITY and not is_marked:
                 onward.setdefault(flow.source, []).append(flow.target)
         for alias in self.clusters:
             loop = _way_back(alias, onward)

@@ -5,8 +5,6 @@ The rules are those of DefaultReplicationPolicy and IdentityReplicationPolicy (K
 
 from typing import Any
 
-from ..config_def import BadConfig
-
 HEARTBEATS = "heartbeats"
 
 
@@ -90,24 +88,19 @@ class IdentityPolicy(DefaultPolicy):
 
 DEFAULT = "DefaultReplicationPolicy"
 IDENTITY = "IdentityReplicationPolicy"
+POLICIES = (DEFAULT, IDENTITY)
 
 
-def policy_name(text: str) -> str:
-    """Return the class name without its package; raise BadConfig if it is none of the two."""
-    name = text.strip().rpartition(".")[2]
-    if name not in (DEFAULT, IDENTITY):
-        raise BadConfig(
-            f"Invalid value {text} for configuration replication.policy.class: "
-            f"known are {DEFAULT} and {IDENTITY}"
-        )
-    return name
+def class_of(name: str) -> str:
+    """Return the name of a policy's class without its package."""
+    return name.strip().rpartition(".")[2]
 
 
 def policy_of(settings: dict[str, Any]) -> DefaultPolicy:
     """Return the policy of a connector's parsed configuration."""
     separator = settings["replication.policy.separator"]
     is_internal = settings["replication.policy.internal.topic.separator.enabled"]
-    if policy_name(settings["replication.policy.class"]) == DEFAULT:
+    if class_of(settings["replication.policy.class"]) == DEFAULT:
         return DefaultPolicy(separator, is_separator_internal=is_internal)
     source = settings["source.cluster.alias"]
     return IdentityPolicy(source, separator, is_separator_internal=is_internal)

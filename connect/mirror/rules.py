@@ -1,10 +1,9 @@
-"""Rules of a flow: which topics and groups are mirrored, and what of a topic's settings and ACLs.
+"""Rules of a flow: which topics are mirrored, and what of their settings and ACLs.
 
-Patterns are RE2, match the whole name, and are joined as in Kafka's DefaultTopicFilter. Decisions
-only: `topics.py` asks the clusters and carries them out.
+Decisions only: `topics.py` asks the clusters and carries them out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,38 +11,8 @@ from ...client.admin.acl_types import Acl, AclOperation, AclPattern, AclPermissi
 from ...client.admin.config_types import ConfigChange, ConfigEntry
 from ...protocol.messages.describe_configs import ConfigSource
 from ...protocol.messages.incremental_alter_configs import ConfigOperation
-from ...protocol.patterns import compiled
-from ..config_def import BadConfig
+from .patterns import NameFilter, pattern_of
 from .policy import DefaultPolicy, policy_of
-
-
-def pattern_of(names: Sequence[str], key: str) -> Any:
-    """Return the compiled pattern that matches any of `names`; None of no name.
-
-    Raise BadConfig, which names `key`, if it is malformed.
-    """
-    wanted = [name for name in names if name]
-    try:
-        return compiled("|".join(wanted)) if wanted else None
-    except ValueError as error:
-        raise BadConfig(
-            f"Invalid value {','.join(names)} for configuration {key}: {error}"
-        ) from None
-
-
-class NameFilter:
-    """Names that match `include` and do not match `exclude`."""
-
-    def __init__(self, settings: Mapping[str, Any], key: str) -> None:
-        """Take the patterns of `key` and `key`.exclude; raise BadConfig for a malformed one."""
-        self._include = pattern_of(settings[key], key)
-        self._exclude = pattern_of(settings[f"{key}.exclude"], f"{key}.exclude")
-
-    def takes(self, name: str) -> bool:
-        """True if the name is included and not excluded."""
-        if self._include is None or not self._include.fullmatch(name):
-            return False
-        return self._exclude is None or not self._exclude.fullmatch(name)
 
 
 @dataclass(frozen=True)
@@ -60,13 +29,12 @@ class FlowRules:
     """The rules of a MirrorSource connector."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        """Take the parsed configuration; raise BadConfig for a malformed pattern."""
+        """Take the parsed configuration."""
         self.source: str = settings["source.cluster.alias"]
         self.target: str = settings["target.cluster.alias"]
         self.policy: DefaultPolicy = policy_of(settings)
         self._topics = NameFilter(settings, "topics")
-        key = "config.properties.exclude"
-        self._configs = pattern_of(settings[key], key)
+        self._configs = pattern_of(settings["config.properties.exclude"])
         self._has_heartbeats: bool = settings["heartbeats.replication.enabled"]
 
     def mirrors(self, topic: str) -> bool:

@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from ...protocol.types import TopicPartition
 from ..api import ConnectorContext, Props
-from ..config_def import BadConfig, ConfigValue
 from .connector import Job, MirrorConnector
 from .keys import SOURCE, client_settings
 from .rules import FlowRules
@@ -48,17 +47,6 @@ class MirrorSource(MirrorConnector):
             ("sync.topic.configs", "mirroring settings of topics", self._topics.sync_configs),
             ("sync.topic.acls", "mirroring ACLs of topics", self._topics.sync_acls),
         )
-
-    def validate(self, props: Props) -> list[ConfigValue]:
-        """Return what is known of each key, with malformed patterns among the errors."""
-        found = super().validate(props)
-        try:
-            FlowRules(SOURCE.parse(props))
-        except BadConfig as error:
-            for each in found:
-                if not each.errors and f"configuration {each.name}:" in str(error):
-                    each.errors.append(str(error))
-        return found
 
     def exactly_once_support(self, props: Props) -> bool:
         """Return True if the source is read with isolation.level=read_committed."""

@@ -10,17 +10,18 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ...client.admin.admin import Admin
+from ...client.admin.topic_types import TopicDescription
 from ...client.consumer.consumer import Consumer
 from ...client.errors import BufferFull, ClientError, LogTruncated, OffsetOutOfRange
 from ...client.partitions import name_of
 from ...client.producer.producer import Producer
 from ...client.records import RecordColumns, RecordMetadata
-from ...protocol.types import TopicPartition
+from ...protocol.types import ZERO_UUID, TopicPartition, uuid_to_text
 from ..api import AsyncSourceTask, ConnectError, Props, SourceContext
 from ..records import Header, SourceRecord
 from .codec import OffsetSync
@@ -39,6 +40,7 @@ ASSIGNED = "task.assigned.partitions"
 MOST_UNACKNOWLEDGED = 100
 """The most offset syncs that wait for their acknowledgement; others wait and are replaced."""
 CLOSE_MS = 5_000
+NO_ID = uuid_to_text(ZERO_UUID)
 
 
 @dataclass(slots=True)
@@ -49,14 +51,9 @@ class Route:
     remote: str
     place: Mapping[str, Any]
     """The source partition of Connect's offsets, the same object in all records."""
-    topic_id: str | None = None
-    metrics: PartitionMetrics = field(default_factory=PartitionMetrics)
-
-    def offset(self, offset: int) -> dict[str, Any]:
-        """Return the source offset of a record; Kafka's MM2 reads only its `offset`."""
-        if self.topic_id is None:
-            return {"offset": offset}
-        return {"offset": offset, "topicId": self.topic_id}
+    topic_id: str
+    """The id of the topic at the source; empty if it is not there, or brokers have no ids."""
+    metrics: PartitionMetrics
 
 
 class OffsetSyncWriter:
@@ -159,8 +156,9 @@ class MirrorSourceTask(AsyncSourceTask):
         for partition in partitions:
             topic, number = partition
             place = {"cluster": alias, "partition": number, "topic": topic}
-            route = Route(partition, policy.remote(alias, topic), place)
-            route.topic_id = found[topic].topic_id if topic in found else None
+            topic_id = _id_of(found.get(topic))
+            metrics = PartitionMetrics(_now_ms())
+            route = Route(partition, policy.remote(alias, topic), place, topic_id, metrics)
             self._routes[partition] = route
 
     async def _cluster_ids(self) -> tuple[str, str]:
@@ -173,7 +171,7 @@ class MirrorSourceTask(AsyncSourceTask):
         known = self.context.offsets.read(route.place)
         if known is None:
             self._seek_to(route, self._first)
-        elif known.get("topicId", route.topic_id) not in (route.topic_id, None):
+        elif route.topic_id and (known.get("topicId") or route.topic_id) != route.topic_id:
             self._pass_gap(route, "the topic was deleted and made anew")
         else:
             self._consumer.seek(route.partition, int(known["offset"]) + 1)
@@ -217,23 +215,23 @@ class MirrorSourceTask(AsyncSourceTask):
     async def _on_lost(self, error: OffsetOutOfRange | LogTruncated) -> None:
         route = self._routes[error.partition]
         found = await described(self._admin, [route.partition.topic])
-        described_id = next((each.topic_id for each in found.values()), route.topic_id)
-        is_anew = described_id != route.topic_id
+        topic_id = _id_of(found.get(route.partition.topic))
+        is_anew = topic_id != route.topic_id
         for other in self._routes.values():
             if other.partition.topic == route.partition.topic:
-                other.topic_id = described_id
+                other.topic_id = topic_id
         self._pass_gap(route, "the topic was deleted and made anew" if is_anew else str(error))
 
     def _records_of(self, found: RecordColumns) -> list[SourceRecord]:
         route = self._routes[found.topic_partition]
         values, count = found.values, len(found.values)
         keys = found.keys or [None] * count
-        metrics = route.metrics
-        metrics.byte_count += sum(map(len, filter(None, values)))
-        metrics.byte_count += sum(map(len, filter(None, keys)))
-        metrics.record_age.add(_now_ms() - found.timestamps_ms[-1], count)
+        metrics, now_ms = route.metrics, _now_ms()
+        size = sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys)))
+        metrics.bytes.record(size, now_ms)
+        metrics.age.record(max(now_ms - found.timestamps_ms[-1], 0), now_ms)
         headers = self._headers(found, count)
-        topic, number, place, offset_of = route.remote, found.partition, route.place, route.offset
+        topic, number, place, topic_id = route.remote, found.partition, route.place, route.topic_id
         rows = zip(found.offsets, found.timestamps_ms, keys, values, headers, strict=True)
         records = [
             SourceRecord(
@@ -243,7 +241,7 @@ class MirrorSourceTask(AsyncSourceTask):
                 headers=kept,
                 timestamp_ms=at_ms if at_ms >= 0 else None,
                 source_partition=place,
-                source_offset=offset_of(offset),
+                source_offset={"offset": offset, "topicId": topic_id},
                 partition=number,
             )
             for offset, at_ms, key, value, kept in rows
@@ -272,10 +270,10 @@ class MirrorSourceTask(AsyncSourceTask):
         route = self._routes.get(TopicPartition(place["topic"], place["partition"]))
         if route is None:
             return
-        metrics = route.metrics
-        metrics.record_count += 1
+        metrics, now_ms = route.metrics, _now_ms()
+        metrics.records.record(1, now_ms)
         if record.timestamp_ms is not None:
-            metrics.replication_latency.add(_now_ms() - record.timestamp_ms)
+            metrics.latency.record(max(now_ms - record.timestamp_ms, 0), now_ms)
         if self._syncs is not None and metadata.offset >= 0:
             offset = record.source_offset["offset"]
             self._syncs.on_mirrored(OffsetSync(route.partition, offset, metadata.offset))
@@ -287,7 +285,8 @@ class MirrorSourceTask(AsyncSourceTask):
 
     def metrics(self) -> dict[TopicPartition, dict[str, float]]:
         """Return the metrics of each partition of the source, by MM2's names."""
-        return {where: route.metrics.read() for where, route in self._routes.items()}
+        now_ms = _now_ms()
+        return {where: route.metrics.read(now_ms) for where, route in self._routes.items()}
 
     async def stop(self) -> None:
         """Write the last offset syncs, and disconnect."""
@@ -295,6 +294,10 @@ class MirrorSourceTask(AsyncSourceTask):
             await self._syncs.close()
         await self._consumer.close()
         await self._admin.close()
+
+
+def _id_of(topic: TopicDescription | None) -> str:
+    return "" if topic is None or topic.topic_id == NO_ID else topic.topic_id
 
 
 def _now_ms() -> int:

@@ -13,8 +13,8 @@ from .checkpoint import InternalTopic, read_new
 from .checkpoints import CheckpointStore
 from .keys import CHECKPOINT as KEYS
 from .mm2_config import CHECKPOINT, Flow, Mm2Config
+from .patterns import NameFilter
 from .policy import policy_of
-from .rules import NameFilter
 from .topics import described, ends_of
 
 

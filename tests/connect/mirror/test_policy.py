@@ -3,7 +3,8 @@
 import pytest
 
 from minikafka.connect.config_def import BadConfig
-from minikafka.connect.mirror.policy import DefaultPolicy, IdentityPolicy, policy_name
+from minikafka.connect.mirror.keys import HEARTBEAT
+from minikafka.connect.mirror.policy import DefaultPolicy, IdentityPolicy, policy_of
 
 DEFAULT, IDENTITY = DefaultPolicy(), IdentityPolicy("A")
 
@@ -62,7 +63,12 @@ def test_identity_keeps_names_but_for_heartbeats() -> None:
 
 
 def test_a_policy_is_named_with_its_package_or_without() -> None:
-    name = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-    assert policy_name(name) == "IdentityReplicationPolicy"
+    props = {
+        "source.cluster.alias": "A",
+        "source.cluster.bootstrap.servers": "a:1",
+        "target.cluster.bootstrap.servers": "b:1",
+        "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+    }
+    assert policy_of(HEARTBEAT.parse(props)).remote("A", "orders") == "orders"
     with pytest.raises(BadConfig, match=r"my\.Policy for configuration replication\.policy\.class"):
-        policy_name("my.Policy")
+        HEARTBEAT.parse(props | {"replication.policy.class": "my.Policy"})

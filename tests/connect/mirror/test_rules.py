@@ -14,7 +14,8 @@ from minikafka.client.admin.acl_types import (
 from minikafka.client.admin.config_types import ConfigChange, ConfigEntry
 from minikafka.connect.config_def import BadConfig
 from minikafka.connect.mirror.keys import CHECKPOINT, SOURCE, client_settings
-from minikafka.connect.mirror.rules import FlowRules, NameFilter, TopicPlan
+from minikafka.connect.mirror.patterns import NameFilter
+from minikafka.connect.mirror.rules import FlowRules, TopicPlan
 from minikafka.protocol.messages.describe_configs import ConfigSource
 from minikafka.protocol.messages.incremental_alter_configs import ConfigOperation
 
