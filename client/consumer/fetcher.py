@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from ...protocol.api import ApiKey
@@ -231,8 +231,9 @@ class Fetcher:
                 wait_ms = state.not_before_ms - now_ms
                 soonest = wait_ms if soonest is None else min(soonest, wait_ms)
                 continue
+            # The position is one of this topic; a new one of the name must not be read from there.
             wants[partition] = Want(
-                self._metadata.view.topic_id(partition.topic),
+                state.topic_id,
                 state.fetch_offset,
                 state.leader_epoch,
                 self._config.max_partition_fetch_bytes,
@@ -275,7 +276,8 @@ class Fetcher:
     def _on_response(
         self, response: FetchResponse, states: dict[TopicPartition, PartitionState]
     ) -> None:
-        for partition, data in _partitions_of(response, self._metadata.view):
+        names = {state.topic_id: partition.topic for partition, state in states.items()}
+        for partition, data in _partitions_of(response, self._metadata.view, names):
             if (state := states.get(partition)) is not None:
                 self._on_partition(state, data)
 
@@ -367,13 +369,16 @@ def _rack(config: ConsumerConfig, states: Iterable[PartitionState | None], now_m
 
 
 def _partitions_of(
-    response: FetchResponse, view: ClusterView
+    response: FetchResponse, view: ClusterView, names: Mapping[bytes, str]
 ) -> Iterator[tuple[TopicPartition, PartitionData]]:
-    """Store the broker addresses in the answer (KIP-951), then yield the answer's partitions."""
+    """Store the broker addresses in the answer (KIP-951), then yield the answer's partitions.
+
+    `names` has the topics that were asked for, by id; metadata may have forgotten one meanwhile.
+    """
     if response.node_endpoints:
         view.on_brokers(Broker(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints)
     for topic in response.responses:
-        name = topic.topic or view.names.get(topic.topic_id, "")
+        name = topic.topic or names.get(topic.topic_id, "")
         for data in topic.partitions:
             yield TopicPartition(name, data.partition_index), data
 
