@@ -231,9 +231,8 @@ class Fetcher:
                 wait_ms = state.not_before_ms - now_ms
                 soonest = wait_ms if soonest is None else min(soonest, wait_ms)
                 continue
-            # The position is one of this topic; a new one of the name must not be read from there.
             wants[partition] = Want(
-                state.topic_id,
+                state.topic_id,  # not the view's: a topic made anew has other offsets
                 state.fetch_offset,
                 state.leader_epoch,
                 self._config.max_partition_fetch_bytes,
@@ -276,8 +275,7 @@ class Fetcher:
     def _on_response(
         self, response: FetchResponse, states: dict[TopicPartition, PartitionState]
     ) -> None:
-        names = {state.topic_id: partition.topic for partition, state in states.items()}
-        for partition, data in _partitions_of(response, self._metadata.view, names):
+        for partition, data in _partitions_of(response, self._metadata.view, states):
             if (state := states.get(partition)) is not None:
                 self._on_partition(state, data)
 
@@ -369,12 +367,13 @@ def _rack(config: ConsumerConfig, states: Iterable[PartitionState | None], now_m
 
 
 def _partitions_of(
-    response: FetchResponse, view: ClusterView, names: Mapping[bytes, str]
+    response: FetchResponse, view: ClusterView, states: Mapping[TopicPartition, PartitionState]
 ) -> Iterator[tuple[TopicPartition, PartitionData]]:
     """Store the broker addresses in the answer (KIP-951), then yield the answer's partitions.
 
-    `names` has the topics that were asked for, by id; metadata may have forgotten one meanwhile.
+    Topics are named as they were asked for in `states`; metadata may have forgotten one meanwhile.
     """
+    names = {state.topic_id: partition.topic for partition, state in states.items()}
     if response.node_endpoints:
         view.on_brokers(Broker(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints)
     for topic in response.responses:

@@ -1,4 +1,4 @@
-"""How far groups are at both ends of the flows: `minikafka mirror status`.
+"""Places of groups at both ends of the flows: `minikafka mirror status`.
 
 It asks the clusters alone, and needs no worker.
 """
