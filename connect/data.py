@@ -59,7 +59,7 @@ class Schema:
     version: int | None = None
     doc: str | None = None
     default: Any = None
-    parameters: Mapping[str, str] = field(default=NO_PARAMETERS, hash=False)
+    parameters: Mapping[str, str] = field(default_factory=lambda: NO_PARAMETERS, hash=False)
     fields: tuple[Field, ...] = ()
     """The fields, if it is a struct."""
     key_schema: "Schema | None" = None

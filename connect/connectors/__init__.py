@@ -1,0 +1,4 @@
+"""Connectors that come with minikafka: files, directories, HTTP, schedules, made-up data.
+
+docs/connectors.md has a section for each.
+"""
