@@ -1,4 +1,4 @@
-"""How a source task's records and offsets are written exactly once: in transactions (KIP-618).
+"""Writes a source task's records and offsets exactly once: in transactions (KIP-618).
 
 The transactional id is that of the task, so that a newer run of the task fences an older one
 before it reads the offsets. Nothing is tried again within a transaction: it is aborted, and the

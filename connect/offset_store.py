@@ -6,6 +6,7 @@ for the REST API. Never here: which offsets may be committed.
 
 import asyncio
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -21,6 +22,8 @@ from ..runtime.errors import MinikafkaError
 from ..runtime.runtime import Runtime
 from ..storage.files import Files
 from .offsets import Bytes, OffsetMap, Pair
+
+log = logging.getLogger(__name__)
 
 END = -1
 READ_WITHIN_MS = 60_000
@@ -119,7 +122,9 @@ class TopicOffsets:
                 for columns in await self._consumer.poll_columns(500):
                     keys = columns.keys or [None] * len(columns.values)
                     for key, value in zip(keys, columns.values, strict=True):
-                        self.map.apply(key, value)
+                        why = self.map.apply(key, value)
+                        if why is not None:
+                            log.warning("%s: a record is no offset, %s", self.topic, why)
 
     async def write(self, connector: str, pairs: Sequence[Pair]) -> None:
         """Write offsets and wait for their acknowledgement."""

@@ -1,4 +1,4 @@
-"""How a source task's records and offsets are written: at least once.
+"""Writes the records and offsets of a source task, at least once.
 
 A source offset is committed only when all records before it of the same source partition are
 acknowledged. The connector's own offsets topic counts, where it has one; the worker's store gets a

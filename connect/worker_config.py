@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..client.config import CommonConfig, settings_like
-from ..runtime.config import INT32_MAX, check_keys, config_table, from_mapping, handed, part, setting
+from ..runtime.config import (
+    INT32_MAX,
+    check_keys,
+    config_table,
+    from_mapping,
+    handed,
+    part,
+    setting,
+)
 from ..runtime.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -74,7 +82,7 @@ class WorkerConfig:
     """The settings of one worker."""
 
     clients: CommonConfig = part(CommonConfig)
-    """What all clients of the worker have in common."""
+    """The settings that all clients of the worker share."""
 
     key_converter: str = setting(
         "key.converter",
@@ -306,6 +314,11 @@ class WorkerConfig:
     def is_exactly_once(self) -> bool:
         """True if sources write in transactions."""
         return self.exactly_once_source_support == "enabled"
+
+    @property
+    def client_id(self) -> str:
+        """The name of the worker's own clients in broker logs."""
+        return self.clients.client_id
 
     def storage_configs(self, prefix: str) -> dict[str, str]:
         """Return the topic settings behind `prefix`, as `offset.storage.` (KIP-605)."""
