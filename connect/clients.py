@@ -12,6 +12,8 @@ from .states import TaskId
 from .worker_config import WorkerConfig, below
 
 KINDS: Final = ("producer", "consumer", "admin")
+PATIENT_MS: Final = 2**31 - 1
+"""Tasks wait for a cluster that is away, as in Kafka's Connect; a stop ends the wait."""
 _PRINCIPAL: Final = ("sasl.jaas.config", "sasl.mechanism", "security.protocol")
 
 Settings = dict[str, Any]
@@ -52,7 +54,12 @@ class Clients:
     def producer(self, task: TaskId, *, letters: bool = False) -> Settings:
         """Return the settings of a task's producer, or of that of its dead letters."""
         what = "connector-dlq-producer" if letters else "connector-producer"
-        return self._settings("producer", {"client_id": f"{what}-{task}"}, {})
+        defaults = {
+            "client_id": f"{what}-{task}",
+            "bootstrap_timeout_ms": PATIENT_MS,
+            "delivery_timeout_ms": PATIENT_MS,
+        }
+        return self._settings("producer", defaults, {})
 
     def transactional(self, task: TaskId) -> Settings:
         """Return the settings of the producer of an exactly-once source (KIP-618)."""
@@ -66,6 +73,7 @@ class Clients:
         """Return the settings of a sink task's consumer: from the start, and committed records."""
         defaults = {
             "client_id": f"connector-consumer-{task}",
+            "bootstrap_timeout_ms": PATIENT_MS,
             "group_id": f"connect-{self.name}",
             "auto_offset_reset": "earliest",
             "isolation_level": "read_committed",

@@ -117,6 +117,7 @@ class TopicOffsets:
         # Not the last stable offset: what a fenced task has committed must be seen by its
         # successor, even behind an open transaction of another task (KIP-618).
         ends = await self._admin.list_offsets(dict.fromkeys(self._partitions, END))
+        self._consumer.resume(*self._partitions)
         for partition, end in ends.items():
             while await self._consumer.position(partition) < end.offset:
                 for columns in await self._consumer.poll_columns(500):
@@ -125,6 +126,8 @@ class TopicOffsets:
                         why = self.map.apply(key, value)
                         if why is not None:
                             log.warning("%s: a record is no offset, %s", self.topic, why)
+        # Until the next time nothing is fetched ahead, which would only take memory.
+        self._consumer.pause(*self._partitions)
 
     async def write(self, connector: str, pairs: Sequence[Pair]) -> None:
         """Write offsets and wait for their acknowledgement."""

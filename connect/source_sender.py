@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ..client.errors import ClientError, MessageTooLarge
+from ..client.errors import BufferFull, ClientError, MessageTooLarge
 from ..client.producer.columns import Columns
 from ..client.producer.delivery import BatchDelivery, Delivery
 from ..client.producer.producer import Producer
@@ -59,8 +59,7 @@ class SourceSender:
             await self.producer.partitions_for(send.topic)
             self._known[send.topic] = None
             self._task.use_topic(send.topic)
-        await self.producer.drain()
-        self._task.check()
+        await self._room()
         if not self._follows:
             try:
                 delivery = self.producer.send_batch(
@@ -72,6 +71,17 @@ class SourceSender:
                 delivery.when_done(partial(self._on_settled, delivery, parts))
                 return
         await self._send_each(send, parts)
+
+    async def _room(self) -> None:
+        """Wait for room in the producer's buffer, as long as the task lives."""
+        while True:
+            self._task.check()
+            try:
+                await self.producer.drain()
+            except BufferFull as error:
+                log.warning("task %s waits for the cluster: %s", self._task.id, error)
+            else:
+                return
 
     def _columns(self, send: Send) -> Columns[bytes, bytes]:
         timestamps: Any = None
@@ -99,7 +109,7 @@ class SourceSender:
 
         rows = zip(send.values, send.keys, send.headers, send.timestamps, send.records, strict=True)
         for value, key, headers, timestamp_ms, index in rows:
-            await self.producer.drain()
+            await self._room()
             try:
                 delivery = self.producer.send(
                     send.topic,

@@ -73,6 +73,19 @@ async def test_records_come_once_and_are_committed(
         assert KeepTask.calls[-1] == ("close", [T0])
 
 
+@pytest.mark.parametrize("kind", ["Keep", "Count"])
+async def test_a_task_that_never_ran_stops_as_others_do(
+    both: Both, tmp_path: Path, kind: str
+) -> None:
+    cluster, _ = both
+    async with cluster, running_worker(cluster.bootstrap, tmp_path) as (worker, told):
+        await start(worker, connector(kind, topics="t", topic="t"), TargetState.PAUSED)
+        await told.until_state(TASK, State.PAUSED)
+        await worker.stop_tasks([TASK])
+        assert told.states(TASK) == ["PAUSED", "UNASSIGNED"]
+    assert not cluster.sent(ApiKey.JOIN_GROUP)
+
+
 async def test_a_pattern_names_the_topics(both: Both, tmp_path: Path) -> None:
     cluster, group = both
     async with cluster:
