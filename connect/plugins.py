@@ -276,7 +276,10 @@ class Plugins:
 
 def _builtin(row: Builtin) -> _Row:
     target = f"{__package__}.{row.target}"
-    return _Row(row.name, (row.kind,), VERSION, lambda: _imported(target))
+    # Whatever converts values converts headers too, in Kafka as here.
+    is_both = row.kind is PluginKind.CONVERTER
+    kinds = _GROUPS["minikafka.converters"] if is_both else (row.kind,)
+    return _Row(row.name, kinds, VERSION, lambda: _imported(target))
 
 
 def _installed() -> Iterator[_Row]:

@@ -21,6 +21,7 @@ SECTIONS = {
         "server-start": "Start one broker or controller, here or in the background.",
         "server-stop": "Stop the daemons of this machine.",
         "console": "Show a cluster in the browser.",
+        "rest": "Serve Confluent's REST API.",
         "generate": "Write what a cluster is watched and run with: Prometheus, systemd, Helm, ...",
     },
     "Topics and records": {
@@ -86,6 +87,7 @@ ELSEWHERE = {
     "plan": "minikafka.deploy.plan.command",
     "connect": "minikafka.connect.cli.connect",
     "console": "minikafka.web.console.command",
+    "rest": "minikafka.web.rest.command",
     "doctor": "minikafka.deploy.doctor.command",
     "generate": "minikafka.deploy.generate.command",
 }

@@ -120,3 +120,9 @@ def test_a_converter_is_known_by_its_methods(tmp_path: Path) -> None:
     assert plugins.find_any("Pump")[1] is PluginKind.HEADER_CONVERTER
     with pytest.raises(PluginError, match="Pump is no converter"):
         plugins.find("Pump", PluginKind.CONVERTER)
+
+
+def test_a_converter_of_values_converts_headers_too() -> None:
+    name = "org.apache.kafka.connect.converters.ByteArrayConverter"
+    found = Plugins().find(name, PluginKind.HEADER_CONVERTER)
+    assert found is Plugins().find(name, PluginKind.CONVERTER)

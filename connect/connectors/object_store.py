@@ -1,0 +1,151 @@
+"""An object store or a file system, by fsspec: files appear whole and once, or not at all.
+
+A file is created only if there is none of its name: so of two tasks that write the same one, one
+wins, and the other finds out. The stores of ATOMIC_PUT refuse the second by themselves. Elsewhere a
+file is written under a temporary name that begins with a point, and then renamed or linked.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import fsspec
+
+from ..config_def import ConfigDef, ConfigKey, ConfigType, Importance
+
+OPTION = "store.option."
+ATOMIC_PUT = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
+"""Protocols whose objects are visible when their PUT is complete, and that know If-None-Match."""
+LOCAL = ("file", "local")
+
+STORE = ConfigDef(
+    [
+        ConfigKey(
+            "store.url",
+            ConfigType.STRING,
+            "The folder, as fsspec writes it: `s3://bucket/prefix`, `gs://bucket`, `abfs://container`"
+            ", `file:///var/data`. Its package (s3fs, gcsfs, adlfs) must be installed. Settings of "
+            "the store are keys `store.option.NAME`, as store.option.endpoint_url.",
+            importance=Importance.HIGH,
+            group="Store",
+        ),
+        ConfigKey(
+            "max.retries",
+            ConfigType.INT,
+            "How often in a row something is tried again while the store fails.",
+            10,
+            at_least=0,
+            group="Store",
+        ),
+        ConfigKey(
+            "retry.backoff.ms",
+            ConfigType.LONG,
+            "The wait before that.",
+            5_000,
+            at_least=0,
+            group="Store",
+        ),
+    ]
+)
+
+
+class ObjectStore:
+    """The files below one folder; paths are relative to it."""
+
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        self.fs, root = fsspec.url_to_fs(url, **options)
+        self._root = root.rstrip("/")
+        protocol = self.fs.protocol
+        self._protocols = (protocol,) if isinstance(protocol, str) else tuple(protocol)
+
+    @classmethod
+    def of(cls, props: Mapping[str, str]) -> "ObjectStore":
+        """Return the store that a configuration names."""
+        options = {
+            name.removeprefix(OPTION): value
+            for name, value in props.items()
+            if name.startswith(OPTION)
+        }
+        return cls(props["store.url"].strip(), options)
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder as they are now; none if it is not there."""
+        self.fs.invalidate_cache()
+        try:
+            found = self.fs.ls(self.path(folder), detail=True)
+        except FileNotFoundError:
+            return []
+        return [
+            each["name"].rstrip("/").rpartition("/")[2] for each in found if each["type"] == "file"
+        ]
+
+    def files(self) -> dict[str, int]:
+        """Return the size of each visible file below the folder, by its path, sorted."""
+        self.fs.invalidate_cache()
+        found = self.fs.find(self._root, detail=True)
+        cut = len(self._root) + 1
+        return {
+            path[cut:]: info["size"] or 0
+            for path, info in sorted(found.items())
+            if not any(part[:1] in "._" for part in path[cut:].split("/"))
+        }
+
+    def path(self, name: str) -> str:
+        """Return the whole path of a file."""
+        return f"{self._root}/{name}"
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Make a file visible with this content; return False if there is one of its name.
+
+        Whatever fsspec raises means that the file is not there, or was not when it was looked for.
+        """
+        path = self.path(name)
+        try:
+            if any(each in ATOMIC_PUT for each in self._protocols):
+                self.fs.pipe_file(path, data, mode="create")
+            elif any(each in LOCAL for each in self._protocols):
+                _link(path, data)
+            else:
+                return self._renamed(path, data)
+        except Exception:
+            self.fs.invalidate_cache()
+            if self.fs.exists(path):  # another's, or ours whose answer was lost
+                return False
+            raise
+        return True
+
+    def _renamed(self, path: str, data: bytes) -> bool:
+        folder = path.rpartition("/")[0]
+        self.fs.makedirs(folder, exist_ok=True)
+        if self.fs.exists(path):
+            return False
+        temporary = _temporary(path)
+        self.fs.pipe_file(temporary, data)
+        self.fs.mv(temporary, path)
+        return True
+
+
+def _temporary(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.{name}.{os.urandom(4).hex()}.tmp"
+
+
+def _link(path: str, data: bytes) -> None:
+    """Write a durable file, and give it its name if that is free: FileExistsError."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    temporary = _temporary(path)
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

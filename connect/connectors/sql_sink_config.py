@@ -1,0 +1,143 @@
+"""The configuration keys of SqlSink, most of them named as those of the JDBC connector."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..config_def import ConfigDef, ConfigKey, ConfigType, ConfigValue, Importance
+from .database import CONNECTION
+
+TOPIC = "${topic}"
+KAFKA_COLUMNS = ("__connect_topic", "__connect_partition", "__connect_offset")
+
+
+def _has_topic(text: str) -> str | None:
+    parts = text.split(".")
+    wrong = len(parts) > 2 or not all(parts) or "$" in text.replace(TOPIC, "")
+    return f"must be a table or schema.table, with {TOPIC} for the topic" if wrong else None
+
+
+SQL_SINK = CONNECTION + ConfigDef(
+    [
+        ConfigKey(
+            "insert.mode",
+            ConfigType.STRING,
+            "`insert` adds rows; `upsert` replaces those of equal primary key; `update` changes "
+            "only rows that exist.",
+            "insert",
+            choices=("insert", "upsert", "update"),
+            importance=Importance.HIGH,
+            group="Writes",
+        ),
+        ConfigKey(
+            "delete.enabled",
+            ConfigType.BOOLEAN,
+            "A record without a value deletes the row of its key; it needs pk.mode=record_key.",
+            False,
+            group="Writes",
+        ),
+        ConfigKey(
+            "batch.size",
+            ConfigType.INT,
+            "The most records of one transaction.",
+            3_000,
+            at_least=1,
+            group="Writes",
+        ),
+        ConfigKey(
+            "max.retries",
+            ConfigType.INT,
+            "How often in a row a batch is tried again while the database fails.",
+            10,
+            at_least=0,
+            group="Writes",
+        ),
+        ConfigKey(
+            "retry.backoff.ms",
+            ConfigType.INT,
+            "The wait before that.",
+            3_000,
+            at_least=0,
+            group="Writes",
+        ),
+        ConfigKey(
+            "table.name.format",
+            ConfigType.STRING,
+            "The table, or schema.table, of a record. `${topic}` is its topic, as a whole: a point "
+            "in a topic's name is a part of the table's name.",
+            TOPIC,
+            check=_has_topic,
+            group="Tables",
+        ),
+        ConfigKey(
+            "pk.mode",
+            ConfigType.STRING,
+            "The primary key: `none`, the record's place (`kafka`), its key (`record_key`) or "
+            "fields of its value (`record_value`).",
+            "none",
+            choices=("none", "kafka", "record_key", "record_value"),
+            importance=Importance.HIGH,
+            group="Tables",
+        ),
+        ConfigKey(
+            "pk.fields",
+            ConfigType.LIST,
+            "The columns of the primary key. kafka: three, for topic, partition and offset, or "
+            "empty; record_key: the fields of the key, empty for all, or the one name of a key "
+            "that is no struct; record_value: fields of the value, empty for all.",
+            (),
+            group="Tables",
+        ),
+        ConfigKey(
+            "fields.whitelist",
+            ConfigType.LIST,
+            "The fields of the value that are written; empty: all.",
+            (),
+            group="Tables",
+        ),
+        ConfigKey(
+            "auto.create",
+            ConfigType.BOOLEAN,
+            "Create a table that is not there from the schemas of a record.",
+            False,
+            group="Tables",
+        ),
+        ConfigKey(
+            "auto.evolve",
+            ConfigType.BOOLEAN,
+            "Add columns for fields that are new and optional. No column is changed or dropped.",
+            False,
+            group="Tables",
+        ),
+        ConfigKey(
+            "offsets.schema",
+            ConfigType.STRING,
+            "The schema of the table minikafka_connect_offsets; empty: the default one.",
+            "",
+            importance=Importance.LOW,
+            group="Tables",
+        ),
+    ]
+)
+
+
+def validated(props: Mapping[str, str]) -> list[ConfigValue]:
+    """Return what is known of each key, with the rules that span keys."""
+    found = SQL_SINK.validate(props)
+    if any(each.errors for each in found):
+        return found
+    by_name = {each.name: each for each in found}
+    for name, wrong in _faults(SQL_SINK.parse(props)):
+        by_name[name].errors.append(f"Invalid value for configuration {name}: {wrong}")
+    return found
+
+
+def _faults(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    mode, fields = settings["pk.mode"], [each for each in settings["pk.fields"] if each]
+    faults = []
+    if settings["delete.enabled"] and mode != "record_key":
+        faults.append(("delete.enabled", "needs pk.mode=record_key"))
+    if settings["insert.mode"] != "insert" and mode == "none":
+        faults.append(("pk.mode", f"insert.mode={settings['insert.mode']} needs a primary key"))
+    if mode == "kafka" and len(fields) not in (0, 3):
+        faults.append(("pk.fields", "needs three names, or none, with pk.mode=kafka"))
+    return faults
