@@ -5,6 +5,7 @@ never moves records: the worker does.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -17,6 +18,7 @@ from .states import TargetState, TaskId
 from .statuses import shown
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 KAFKA_VERSION: Final = "4.3.0"
 """The version of Kafka whose REST API this is; interfaces read it."""
@@ -199,4 +201,9 @@ class StandaloneHerder:
     def _reconfigure(self, name: str) -> None:
         if self._waiting < MOST_WAITING:
             self._waiting += 1
-            self._runtime.spawn(self._alone(self._connectors.update_tasks(name)), "reconfigure")
+            self._runtime.spawn(self._reconfigured(name), "reconfigure")
+
+    async def _reconfigured(self, name: str) -> None:
+        _, error = await self._alone(self._connectors.update_tasks(name))
+        if error is not None:
+            log.error("connector %s asked for other tasks, and got none: %s", name, error)

@@ -100,7 +100,7 @@ class Connectors:
         if one is None:
             return True, await self.create(name, config, TargetState.STARTED)
         is_same = one.config == config
-        if is_same and self.statuses.connector(name).state is not State.FAILED:
+        if is_same and not self._has_failed(name):
             return False, self.info(name)
         one.config = config
         await self._worker.stop_connector(name)
@@ -173,17 +173,14 @@ class Connectors:
     async def update_tasks(self, name: str) -> None:
         """Ask the connector for its tasks; if they differ, stop the old ones and start these."""
         one = self._known.get(name)
-        if one is None or one.target is not TargetState.STARTED:
+        if one is None or one.target is not TargetState.STARTED or self._has_failed(name):
             return
-        if self.statuses.connector(name).state is State.FAILED:
-            return
-        most = int(one.config.get("tasks.max", "1"))
         try:
+            most = int(one.config.get("tasks.max", "1"))
             configs = await self._worker.make_task_configs(name, most)
         except Exception as error:  # a connector may raise anything
             trace = self._worker.around.hide("".join(traceback.format_exception(error)))
-            generation = self.statuses.connector(name).generation
-            failed = Status(State.FAILED, self._worker.worker_id, generation, trace)
+            failed = Status(State.FAILED, self._worker.worker_id, self._generation, trace)
             self.statuses.on_connector(name, failed)
             return
         if configs == one.tasks:
@@ -223,6 +220,9 @@ class Connectors:
         """Remove all offsets and return the message. Raise BadRequest unless it is STOPPED."""
         told: str = await self._worker.reset_offsets(name, self._stopped(name))
         return told
+
+    def _has_failed(self, name: str) -> bool:
+        return self.statuses.state(name) is State.FAILED
 
     def _stopped(self, name: str) -> dict[str, str]:
         one = self.known(name)

@@ -68,6 +68,11 @@ class Statuses:
             raise NotFound(f"No status found for connector {name}")
         return self._connectors[name]
 
+    def state(self, name: str) -> State:
+        """Return a connector's state; UNASSIGNED if nothing is known of it."""
+        known = self._connectors.get(name)
+        return State.UNASSIGNED if known is None else known.state
+
     def task(self, task: TaskId) -> Status:
         """Return a task's status. Raise NotFound if there is none."""
         if task not in self._tasks:

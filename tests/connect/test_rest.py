@@ -12,7 +12,8 @@ from minikafka.connect.forwarding import Answer
 from minikafka.connect.herding import HerderError, NotLeader
 from minikafka.connect.rest import MOST_BODY_BYTES, ROUTES, make_app
 from minikafka.connect.rest_config import RestConfig
-from minikafka.connect.states import TargetState, TaskId
+from minikafka.connect.states import State, Status, TargetState, TaskId
+from minikafka.connect.statuses import Statuses
 
 from .rest_support import LINES, SHELF, WORKER, House, ask
 
@@ -266,6 +267,61 @@ async def test_exactly_once_fences_the_old_tasks_before_new_ones_start() -> None
     await house.ask("PATCH", "/connectors/c/config", {"tasks.max": "1"})
     started = [each for each in house.worker.done if each.startswith(("fence", "start c-"))]
     assert started == ["fence c 3", "start c-0", "start c-1", "start c-2", "fence c 3", "start c-0"]
+
+
+async def test_a_connector_that_cannot_plan_its_tasks_has_failed_until_it_is_restarted() -> None:
+    house = House()
+    make = house.worker.make_task_configs
+
+    async def fail(name: str, max_tasks: int) -> list[dict[str, str]]:
+        raise ValueError("s3cret is wrong")
+
+    house.worker.make_task_configs = fail  # type: ignore[method-assign]
+    await house.create("c")
+    status = (await house.ask("GET", "/connectors/c/status")).json()
+    assert (status["connector"]["state"], status["tasks"]) == ("FAILED", [])
+    assert "ValueError: [hidden] is wrong" in status["connector"]["trace"]
+    house.worker.make_task_configs = make  # type: ignore[method-assign]
+    again = await house.ask("POST", "/connectors/c/restart?onlyFailed=true")
+    assert (again.status_code, again.json()["connector"]["state"]) == (202, "RESTARTING")
+    assert await house.states("c") == ["RUNNING", "RUNNING"]
+
+
+async def test_a_connector_that_asks_for_other_tasks_gets_them() -> None:
+    house = House()
+    await house.create("c", tasks_max="2")
+    before = len(house.worker.done)
+    house.statuses.on_reconfiguration("c")
+    await house.ask("PUT", "/connectors/c/resume")  # it waits for its turn
+    assert house.worker.done[before:] == ["STARTED c"]
+
+    async def fewer(name: str, max_tasks: int) -> list[dict[str, str]]:
+        return [{"part": "all"}]
+
+    house.worker.make_task_configs = fewer  # type: ignore[method-assign]
+    house.statuses.on_reconfiguration("c")
+    await house.ask("PUT", "/connectors/c/resume")
+    assert house.worker.done[before:] == [
+        "STARTED c", "stop c-0", "stop c-1", "start c-0", "STARTED c"
+    ]  # fmt: skip
+    house.statuses.on_reconfiguration("unknown")
+    assert await house.states("c") == ["RUNNING", "RUNNING"]
+
+
+def test_a_report_of_an_earlier_start_does_not_count() -> None:
+    statuses, task = Statuses(), TaskId("c", 0)
+    statuses.on_connector("c", Status(State.RUNNING, WORKER, 1))
+    assert statuses.state("c") is State.UNASSIGNED  # nobody expects it
+    statuses.expect("c", 5)
+    statuses.on_task(task, Status(State.FAILED, WORKER, 4))
+    assert statuses.tasks("c") == []
+    statuses.on_task(task, Status(State.RUNNING, WORKER, 6))
+    statuses.on_task(task, Status(State.FAILED, WORKER, 5))
+    assert statuses.task(task).state is State.RUNNING
+    statuses.forget("c")
+    statuses.on_task(task, Status(State.FAILED, WORKER, 9))
+    statuses.on_topic(task, "t")
+    assert (statuses.tasks("c"), statuses.topics("c")) == ([], [])
 
 
 BAD: list[tuple[str, str, dict[str, Any], int]] = [
