@@ -23,8 +23,8 @@ from minikafka.runtime.runtime import SystemRuntime
 from minikafka.web.console.app import application
 from minikafka.web.console.desk import Desk, desk_for
 from minikafka.web.console.scan import scan
-from minikafka.web.console.server import collect_rarely
 from minikafka.web.console.views.messages import question_of
+from minikafka.web.serving import collect_rarely
 
 from .load import replay
 from .meters import cpu_seconds

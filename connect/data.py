@@ -8,10 +8,11 @@ org.apache.kafka.connect.data; KIP-26). Never here: how values become bytes.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
-NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
+from ..runtime.errors import MinikafkaError
+
+NO_PARAMETERS: Mapping[str, str] = {}
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 """bytes: a Decimal whose scale is the parameter `scale`."""
@@ -21,6 +22,13 @@ TIME = "org.apache.kafka.connect.data.Time"
 """int32: a time of day, as milliseconds since midnight."""
 TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
 """int64: a datetime in UTC, as milliseconds since 1970-01-01T00:00Z."""
+
+
+class DataError(MinikafkaError):
+    """A value does not fit its schema, or bytes are not what a converter reads.
+
+    `errors.tolerance` decides what becomes of the record (DataException of Kafka's Connect).
+    """
 
 
 class SchemaType(Enum):
@@ -74,6 +82,10 @@ class Schema:
     def as_optional(self) -> "Schema":
         """Return this schema with None as a value."""
         return self if self.optional else replace(self, optional=True)
+
+    def with_default(self, default: Any) -> "Schema":
+        """Return this schema with another default."""
+        return replace(self, default=default)
 
 
 INT8 = Schema(SchemaType.INT8)

@@ -21,6 +21,7 @@ SECTIONS = {
         "server-start": "Start one broker or controller, here or in the background.",
         "server-stop": "Stop the daemons of this machine.",
         "console": "Show a cluster in the browser.",
+        "rest": "Serve Confluent's REST API.",
         "generate": "Write what a cluster is watched and run with: Prometheus, systemd, Helm, ...",
     },
     "Topics and records": {
@@ -82,6 +83,7 @@ ELSEWHERE = {
     "completion": "minikafka.deploy.completion",
     "plan": "minikafka.deploy.plan.command",
     "console": "minikafka.web.console.command",
+    "rest": "minikafka.web.rest.command",
     "doctor": "minikafka.deploy.doctor.command",
     "generate": "minikafka.deploy.generate.command",
 }

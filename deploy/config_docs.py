@@ -27,6 +27,7 @@ from ..security.sasl.oauth_settings import OAuthBearerConfig
 from ..security.sasl.settings import SaslConfig
 from ..security.tls_config import ListenerTlsConfig
 from ..storage.topic_config import TopicConfig
+from ..web.rest.settings import RestConfig
 
 INTRODUCTION: Final = """\
 # Configuration
@@ -61,6 +62,7 @@ TABLES: Final = {
     "Producer": ProducerConfig,
     "Consumer": ConsumerConfig,
     "Admin": AdminConfig,
+    "REST proxy: minikafka rest": RestConfig,
 }
 
 

@@ -16,4 +16,5 @@ def compiled(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        raise ValueError(str(error)) from None
+        (why,) = error.args
+        raise ValueError(why.decode() if isinstance(why, bytes) else str(why)) from None

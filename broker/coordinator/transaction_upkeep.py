@@ -58,7 +58,7 @@ class TransactionUpkeep:
         wall_ms = self._runtime.wall_ms()
         for shard in self._transactions.shards:
             for known in shard.state.open:
-                if decisions.is_overdue(known, wall_ms):
+                if decisions.is_overdue(shard.state.bring_back(known, wall_ms), wall_ms):
                     self._abort(known.transactional_id)
 
     def _abort(self, transactional_id: str) -> None:
@@ -81,8 +81,8 @@ class TransactionUpkeep:
             ledger = shard.state
             unused = [
                 known.transactional_id
-                for known in ledger
-                if decisions.is_expired(known, wall_ms, unused_ms)
+                for known in list(ledger)
+                if decisions.is_expired(ledger.bring_back(known, wall_ms), wall_ms, unused_ms)
                 and not ledger.is_changing(known.transactional_id)
             ]
             for at in range(0, len(unused), TOMBSTONES_MAX):

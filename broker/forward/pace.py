@@ -9,7 +9,7 @@ QUIET_MS: Final = 1_000
 """How long answers of targets wait for a step that is written anyway."""
 REST_MS: Final = 200
 """The pause after an attempt that failed on this broker."""
-PACE_MS: Final = 15
+PACE_MS: Final = 10
 """The least time between steps of few records, each of which costs as much as a small batch."""
 LOOK_MS: Final = 60_000
 """The longest wait for a record that is due, in case the wall clock is set."""

@@ -29,7 +29,7 @@ from .due_index import Entry
 
 STEP_TYPE: Final = 30_001
 VERSION: Final = 1
-MOST_PLANNED: Final = 1_000
+MOST_PLANNED: Final = 250
 """The most records of one plan."""
 _KEY: Final = struct.Struct(">hh")
 _LATER: Final = ((), ())

@@ -144,10 +144,14 @@ class Targets:
         return (queue for queues in self._queues.values() for queue in queues.values())
 
     def add(self, plan: Plan) -> None:
-        """Queue a plan whose step is committed, behind earlier ones of its target partition."""
+        """Queue a plan whose step is committed, behind earlier ones of its target partition.
+
+        If its step was written before a queue of its producer id was closed, it is sent anyway:
+        the target refuses it, and it is given up as the others were.
+        """
         queues = self._queues.setdefault(plan.target, {})
         queue = queues.get(plan.producer_id)
-        if queue is None:
+        if queue is None or queue.phase is Phase.CLOSED:
             queue = TargetQueue(plan.target, plan.producer_id, deque())
             queues[plan.producer_id] = queue
         queue.plans.append(plan)

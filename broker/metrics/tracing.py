@@ -22,6 +22,6 @@ class TraceMetrics:
         yield counter(
             "minikafka_trace_dropped",
             "Parts of trace points that are lost, because too many waited or they were refused,"
-            " and sampled batches that were too many.",
+            " and each second in which more batches were sampled than are traced.",
             [("", self._queue.dropped)],
         )

@@ -21,8 +21,9 @@ def carry_out(partition: "Partition", effects: Effects) -> None:
     for effect in effects:
         match effect:
             case HighWatermarkAdvanced(offset):
-                if partition.traced is not None:
-                    partition.traced.on_committed(offset)
+                traced = partition.traced
+                if traced is not None and offset > traced.awaited:
+                    traced.on_committed(offset)
                 partition.on_high_watermark_moved(offset)
             case ProposeIsr():
                 partition.host.propose(partition, effect)

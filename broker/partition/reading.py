@@ -60,8 +60,9 @@ def fetch(partition: "Partition", spec: FetchSpec, now_ms: int) -> FetchAnswer:
     if is_follower:
         leader = partition.leader
         assert leader is not None
-        if partition.traced is not None:
-            partition.traced.on_follower(spec.replica_id, spec.fetch_offset)
+        traced = partition.traced
+        if traced is not None and spec.fetch_offset > traced.awaited:
+            traced.on_follower(spec.replica_id, spec.fetch_offset)
         effects = leader.on_follower_fetched(
             spec.replica_id, spec.fetch_offset, now_ms, spec.broker_epoch, spec.flushed_offset
         )

@@ -11,7 +11,7 @@ PENDING_MAX: Final = 64
 """The most batches of a partition that are watched at a time; the oldest one gives way."""
 WATCHED_MS: Final = 30_000
 """Milliseconds for which a batch is watched."""
-SAMPLED_MAX: Final = 500
+SAMPLED_MAX: Final = 200
 """The most batches a second that a broker traces because of their offsets. Each costs some 10 us,
 so that all of them take a hundredth of a core at most."""
 CLIENTS_MAX: Final = 8

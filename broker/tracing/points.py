@@ -10,7 +10,7 @@ over, or this broker leads no more.
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ...protocol.trace_points import (
     Fetched,
@@ -20,6 +20,9 @@ from ...protocol.trace_points import (
     shortened,
 )
 from .config import CLIENTS_MAX, PENDING_MAX, WATCHED_MS
+
+NEVER: Final = 1 << 63
+"""An offset above all others."""
 
 Told = list[tuple[PointKey, Part]]
 """Parts of points that are finished, with their keys."""
@@ -67,6 +70,11 @@ class Watch:
 
     def __bool__(self) -> bool:
         return bool(self._open or self._told)
+
+    @property
+    def awaited(self) -> int:
+        """The last offset of the oldest batch that is not committed yet; NEVER if there is none."""
+        return self._open[0].last_offset if self._open else NEVER
 
     @property
     def until_ms(self) -> int:

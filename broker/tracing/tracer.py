@@ -31,6 +31,8 @@ from .points import RateLimit, Told, Watch, Watched
 
 QUEUE_MAX: Final = 4096
 """The most parts that wait to be sent, some 200 bytes each."""
+NEVER_SHIFT: Final = 64
+"""A shift that leaves nothing of two offsets' difference."""
 PAUSE_MS: Final = 1_000
 """The fewest milliseconds between two looks at what is watched long enough."""
 
@@ -96,22 +98,22 @@ class Traced(Protocol):
 class Trace:
     """The watched batches of one partition, with the way for what is told of them."""
 
-    __slots__ = ("_tracer", "watch")
+    __slots__ = ("_tracer", "awaited", "watch")
 
     def __init__(self, tracer: "Tracer") -> None:
         self._tracer = tracer
         self.watch = Watch(tracer.broker)
+        self.awaited = self.watch.awaited
+        """That of the watch. Whoever moves below it need not tell; each batch asks."""
 
     def on_follower(self, broker: int, fetch_offset: int) -> None:
-        """Note that a follower has everything below an offset."""
-        if self.watch:
-            self.watch.on_follower(broker, fetch_offset, self._tracer.wall_ms())
+        """Note that a follower has everything below an offset, which is above `awaited`."""
+        self.watch.on_follower(broker, fetch_offset, self._tracer.wall_ms())
 
     def on_committed(self, high_watermark: int) -> None:
-        """Note that the high watermark has moved."""
-        if self.watch:
-            wall_ms = self._tracer.wall_ms()
-            self._put(self.watch.on_committed(high_watermark, wall_ms), wall_ms)
+        """Note that the high watermark has moved, above `awaited`."""
+        wall_ms = self._tracer.wall_ms()
+        self._put(self.watch.on_committed(high_watermark, wall_ms), wall_ms)
 
     def on_fetched(self, client: tuple[str, str], start: int, records: Buffer) -> None:
         """Note that a client (id, host) gets records from an offset on."""
@@ -132,6 +134,7 @@ class Trace:
         self._put(self.watch.on_time(now_ms), self._tracer.wall_ms())
 
     def _put(self, told: Told, wall_ms: int) -> None:
+        self.awaited = self.watch.awaited
         if told:
             self._tracer.queue.put(told, wall_ms)
 
@@ -159,9 +162,11 @@ class Tracer:
         self._monotonic_ms = ground.runtime.monotonic_ms
         self._deadlines = ground.deadlines
         self._shift = config.every.bit_length() - 1
-        self.shift = 0 if config.headers else self._shift
+        self._looked_at = self.shift = 0 if config.headers else self._shift
         """A batch may be traced if `(base offset - 1 ^ last offset) >> shift` is not 0: one that N
         divides is between them. Callers ask that themselves, because it is for each batch."""
+        self._rest: Deadline | None = None
+        """Set while no more batches are traced because of their offsets, up to the next second."""
         self._sampled = RateLimit(SAMPLED_MAX)
         self._limit = RateLimit(config.rate) if config.headers else None
         self._traces: dict[Traced, None] = {}
@@ -186,7 +191,7 @@ class Tracer:
             return  # A repeat of a batch that is there.
         offset = first_sampled(base, last, self.every)
         if offset != NO_OFFSET and not self._sampled.may(now_ms):
-            self.queue.dropped += 1
+            self._rest_from(now_ms)
             return
         context, limit = None, self._limit
         if limit is not None and (offset != NO_OFFSET or limit.may(now_ms)):
@@ -222,6 +227,17 @@ class Tracer:
         if self._alarm is None:
             self._alarm = self._deadlines.at(watched.until_ms, self._on_time)
 
+    def _rest_from(self, now_ms: int) -> None:
+        """Have no batch looked at for its offsets in this second, since too many were sampled."""
+        if self._rest is None:
+            self.queue.dropped += 1
+            if self._limit is None:
+                self.shift = NEVER_SHIFT
+            self._rest = self._deadlines.at((now_ms // 1000 + 1) * 1000, self._go_on)
+
+    def _go_on(self) -> None:
+        self._rest, self.shift = None, self._looked_at
+
     def on_role_changed(self, partition: Traced) -> None:
         """Watch a partition no more, because its leader has changed or it is gone."""
         trace, partition.traced = partition.traced, None
@@ -231,8 +247,9 @@ class Tracer:
 
     def close(self) -> None:
         """Watch nothing more, because the settings have changed or the broker stops."""
-        if self._alarm is not None:
-            self._alarm.cancel()
+        for each in (self._alarm, self._rest):
+            if each is not None:
+                each.cancel()
         for partition in [*self._traces]:
             trace, partition.traced = partition.traced, None
             if trace is not None:

@@ -7,7 +7,6 @@ parts share one `Engine`, which fetches.
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from re import Pattern
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from ...protocol.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -29,7 +28,7 @@ from .questions import DEFAULT_TIMEOUT_MS, Partition
 from .rebalancing import Rebalancing
 from .retry_policy import RetryPolicy
 from .seeking import Seeking
-from .subscribing import CLOSE_TIMEOUT_MS, Subscribing
+from .subscribing import CLOSE_TIMEOUT_MS, NamePattern, Subscribing
 from .user_functions import UserFunctions
 
 if TYPE_CHECKING:
@@ -164,12 +163,14 @@ class Consumer(Generic[K, V]):
 
     async def subscribe(
         self,
-        topics: Sequence[str] | Pattern[str],
+        topics: Sequence[str] | NamePattern,
         *,
         listener: RebalanceListener | None = None,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
     ) -> None:
         """Read these topics from now on, or all topics whose whole name matches a pattern.
+
+        A pattern is one compiled by `re` or `re2`.
 
         With group_id the partitions are shared with the other members of the group. The first poll
         joins the group, and `listener` is called when partitions are assigned or taken away. Topics

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from ...protocol.api import ApiKey
@@ -232,7 +232,7 @@ class Fetcher:
                 soonest = wait_ms if soonest is None else min(soonest, wait_ms)
                 continue
             wants[partition] = Want(
-                self._metadata.view.topic_id(partition.topic),
+                state.topic_id,  # not the view's: a topic made anew has other offsets
                 state.fetch_offset,
                 state.leader_epoch,
                 self._config.max_partition_fetch_bytes,
@@ -275,7 +275,7 @@ class Fetcher:
     def _on_response(
         self, response: FetchResponse, states: dict[TopicPartition, PartitionState]
     ) -> None:
-        for partition, data in _partitions_of(response, self._metadata.view):
+        for partition, data in _partitions_of(response, self._metadata.view, states):
             if (state := states.get(partition)) is not None:
                 self._on_partition(state, data)
 
@@ -367,13 +367,17 @@ def _rack(config: ConsumerConfig, states: Iterable[PartitionState | None], now_m
 
 
 def _partitions_of(
-    response: FetchResponse, view: ClusterView
+    response: FetchResponse, view: ClusterView, states: Mapping[TopicPartition, PartitionState]
 ) -> Iterator[tuple[TopicPartition, PartitionData]]:
-    """Store the broker addresses in the answer (KIP-951), then yield the answer's partitions."""
+    """Store the broker addresses in the answer (KIP-951), then yield the answer's partitions.
+
+    Topics are named as they were asked for in `states`; metadata may have forgotten one meanwhile.
+    """
+    names = {state.topic_id: partition.topic for partition, state in states.items()}
     if response.node_endpoints:
         view.on_brokers(Broker(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints)
     for topic in response.responses:
-        name = topic.topic or view.names.get(topic.topic_id, "")
+        name = topic.topic or names.get(topic.topic_id, "")
         for data in topic.partitions:
             yield TopicPartition(name, data.partition_index), data
 

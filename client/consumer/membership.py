@@ -349,6 +349,14 @@ class Membership:
         self.is_replaced = code is ErrorCode.FENCED_INSTANCE_ID
         return False
 
+    def on_silence(self, reason: str) -> None:
+        """Lose everything, because the silent coordinator may soon remove the member.
+
+        The member joins again under its id.
+        """
+        if self.generation != NO_GENERATION:
+            self._fence(reason, self.member_id)
+
     # -- within
 
     def _to_give_up(self) -> tuple[TopicPartition, ...]:

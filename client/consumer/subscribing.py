@@ -6,9 +6,8 @@ topics.
 """
 
 import asyncio
-import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from ...protocol.messages.list_offsets import EARLIEST_TIMESTAMP
 from ...protocol.types import TopicPartition
@@ -22,13 +21,21 @@ from .rebalancing import NO_LISTENER, Rebalancing
 CLOSE_TIMEOUT_MS: Final = 30_000
 
 
+@runtime_checkable
+class NamePattern(Protocol):
+    """A compiled pattern of `re` or of `re2`, which is safe with patterns of strangers."""
+
+    def fullmatch(self, name: str, /) -> object:
+        """Return a match, or something false."""
+
+
 class Subscribing:
     """Keeps the subscription, by names or by pattern, and keeps the assignment true to it."""
 
     def __init__(self, engine: Engine, rebalancing: Rebalancing) -> None:
         self.topics: tuple[str, ...] = ()
         """The topics subscribed to by name, or the topics that match the pattern so far."""
-        self._pattern: re.Pattern[str] | None = None
+        self._pattern: NamePattern | None = None
         self._engine = engine
         self._config = engine.config
         self._metadata = engine.metadata
@@ -58,7 +65,7 @@ class Subscribing:
 
     async def subscribe(
         self,
-        topics: Sequence[str] | re.Pattern[str],
+        topics: Sequence[str] | NamePattern,
         listener: RebalanceListener | None,
         timeout_ms: int,
     ) -> None:
@@ -74,9 +81,9 @@ class Subscribing:
             self._engine.progress.drop_unread(list(self._positions.states))
             self._positions.assign((), start=None)
         self._rebalancing.listener = listener or NO_LISTENER
-        self._pattern = topics if isinstance(topics, re.Pattern) else None
+        self._pattern = topics if isinstance(topics, NamePattern) else None
         self._metadata.watch_all(self._pattern is not None)
-        if isinstance(topics, re.Pattern):
+        if isinstance(topics, NamePattern):
             await self._wait_for_names(timeout_ms)
             self.topics = self._matching()
         else:

@@ -213,6 +213,15 @@ def _of_readers(here: str, patience: Patience) -> Iterator[Alert]:
         "Their target refuses them or is not there, forwarding is paused, or their leader has more"
         " to do than it can.",
     )
+    yield Alert(
+        "AuditNotWritten",
+        "critical",
+        f"max by (job) (minikafka_audit_blocked{here}) > 0",
+        "5m",
+        "Changes of the cluster are not written to the audit",
+        "The audit topic has no leader, takes no records or does not go with the metadata; the"
+        " oldest changes are lost once more wait than the metadata keep.",
+    )
 
 
 def _silence(job: str, topics: tuple[str, ...], silence: str) -> Alert:

@@ -479,6 +479,19 @@ def test_a_fault_that_stays_is_fenced_before_the_plans_are_given_up(code: ErrorC
     assert targets.ready(1_000) == []
 
 
+def test_a_plan_written_before_its_producer_was_given_up_is_sent_and_not_forgotten() -> None:
+    targets = Targets()
+    targets.add(plan(1))
+    (queue,) = targets.ready(0)
+    queue.on_answer(ErrorCode.MESSAGE_TOO_LARGE, -1, 0)
+    queue.on_answer(ErrorCode.NONE, FENCED, 0)
+    targets.add(plan(2, at=1))
+    (other,) = targets.ready(0)
+    assert [*other.plans] == [plan(2, at=1)]
+    assert other.on_answer(ErrorCode.INVALID_PRODUCER_EPOCH, -1, 0) is None
+    assert isinstance(other.on_answer(ErrorCode.NONE, FENCED, 0), GaveUp)
+
+
 def test_a_fence_may_find_that_the_batch_is_there() -> None:
     targets = Targets()
     targets.add(plan(1))

@@ -209,18 +209,29 @@ async def test_batches_are_let_go_when_their_time_is_over(lab: Lab) -> None:
     assert (len(queue.waiting), partition.traced) == (3, None)
 
 
-async def test_so_many_batches_a_second_are_watched_and_the_others_counted(lab: Lab) -> None:
+async def test_so_many_batches_a_second_are_watched_and_then_none_is_looked_at(lab: Lab) -> None:
     now, queue = [5_000], Queue()
     tracer, partition = tracer_of_all(lab, now, queue), OnePartition()
     partition.high_watermark = 1 << 40
     sender = Sender("c", "h", "User:c", 1)
-    for second in range(2):
-        now[0] = 1_000 * (5 + second)
-        for number in range(SAMPLED_MAX + 10):
-            offset = 1_000 * second + number
+
+    def append(offsets: range) -> list[int]:
+        """Append batches of one record; return the offsets that a caller would look at."""
+        looked_at = [each for each in offsets if (each - 1 ^ each) >> tracer.shift]
+        for offset in offsets:
             batch = build([(1, None, b"")], base_offset=offset, leader_epoch=0)
             tracer.on_appended(partition, batch, BatchHeader(batch), (1,), sender)
-    assert queue.dropped == 20
+        return looked_at
+
+    for second in range(2):
+        now[0] = 5_100 + 1_000 * second
+        start = 1_000 * second + 1
+        assert len(append(range(start, start + SAMPLED_MAX + 10))) == SAMPLED_MAX + 10
+        assert append(range(start + 500, start + 510)) == []
+        assert queue.dropped == second + 1
+        until, go_on = lab.turns.due.pop()
+        assert until == 6_000 + 1_000 * second
+        go_on()
     tracer.close()
 
 

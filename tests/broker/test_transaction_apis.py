@@ -672,6 +672,21 @@ async def test_overdue_transactions_are_aborted(make_broker: MakeBroker) -> None
     lab.transactions.check_invariants()
 
 
+async def test_a_transaction_begun_by_a_clock_ahead_is_overdue_by_the_clock_set_right(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(make_broker(**QUICK))
+    lab.load()
+    runtime = lab.transactions._runtime
+    ahead_ms = runtime.wall_ms() + 86_400_000
+    with monkeypatch.context() as patched:
+        patched.setattr(type(runtime), "wall_ms", lambda self: ahead_ms)
+        lab.init(transaction_timeout_ms=1)
+        lab.add()
+        assert lab.known.started_ms == ahead_ms
+    await until(lambda: lab.is_in(State.COMPLETE_ABORT))
+
+
 async def test_unused_ids_are_forgotten(make_broker: MakeBroker) -> None:
     lab = Lab(make_broker(transactional_id_expiration_ms="1", **QUICK))
     lab.init()

@@ -672,3 +672,32 @@ def test_an_error_that_is_found_again_is_told_once() -> None:
         with pytest.raises(CorruptRecord, match=f"t-{state.partition.partition} at offset 5"):
             buffer.raise_error()
     buffer.raise_error()
+
+
+async def test_a_topic_made_anew_is_never_read_from_an_offset_of_the_old_one() -> None:
+    async with FakeCluster() as cluster:
+        fill(cluster.create("t").partitions[0], 3)
+        async with earliest(cluster, auto_offset_reset="none") as consumer, asyncio.timeout(30):
+            consumer.assign([TP])
+            consumer.seek(TP, 0)
+            assert numbers(await read(consumer, 3)) == [0, 1, 2]
+            del cluster.topics["t"]
+            metadata = consumer._engine.metadata
+            while "t" in metadata.view.topics:
+                metadata.refresh_soon()
+                await metadata.wait_until_refreshed()
+            anew = cluster.create("t")
+            anew.topic_id = b"n" * 16
+            fill(anew.partitions[0], 9, first=100)
+            asked = len(cluster.sent(ApiKey.FETCH))
+
+            def silent(_: FakeNode, key: int, request: object) -> None:
+                """Let a fetch come before the news of the new topic."""
+                if key == ApiKey.METADATA and len(cluster.sent(ApiKey.FETCH)) < asked + 3:
+                    raise Close
+
+            cluster.fault = silent
+            with pytest.raises(LogTruncated, match="t-0: the log was truncated below position 3"):
+                await read(consumer, 1)
+            consumer.seek_to_beginning(TP)
+            assert numbers(await read(consumer, 9)) == list(range(100, 109))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from minikafka import Admin, Consumer, NewTopic, Producer
+from minikafka import Admin, ConfigChange, ConfigResource, Consumer, NewTopic, Producer
 from minikafka.deploy.cli import minikafka
 from minikafka.deploy.local_cluster import LocalCluster
 
@@ -51,6 +51,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     with LocalCluster(directory, brokers=3, controllers=1, metrics=True) as started:
         servers = started.bootstrap
         with Admin(servers) as admin:
+            audited = ConfigChange("minikafka.audit.enable", "true")
+            admin.incremental_alter_configs({ConfigResource.broker(None): [audited]})
             admin.create_topics([NewTopic("orders", 3, 3)])
             later = {"minikafka.delay.target": "orders"}
             admin.create_topics([NewTopic("orders-later", 3, 3, configs=later)])

@@ -127,6 +127,7 @@ CAUSES = [
         {f'minikafka_forward_held{{{OF_DELAY},partition="0"}}': steps(0, 1)},
         f'{HERE},topic="later"',
     ),
+    Cause("AuditNotWritten", {f"minikafka_audit_blocked{{{AT}}}": steps(0, 1)}, HERE),
     Cause("NoMessagesForTooLong", {MESSAGES: "0+10x5 50+0x30 60+10x29"}, f'{HERE},topic="orders"'),
     Cause("NoMessagesForTooLong", {MESSAGES: "_x40 0+10x26"}, f'{HERE},topic="orders"'),
 ]

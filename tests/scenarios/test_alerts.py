@@ -15,12 +15,15 @@ from typing import Any
 import pytest
 
 from minikafka import ElectionType
-from minikafka.protocol.types import TopicPartition
+from minikafka.broker.audit import writer
+from minikafka.protocol.types import AUDIT_TOPIC, TopicPartition
 from minikafka.runtime.errors import MinikafkaError
 
 from ..deploy.test_generate import ALERTS, METRIC, generate
 from ..simulation.scraper import METRICS, Scraper
 from ..simulation.stage import Stage
+from .test_r_audit import ON as AUDITED
+from .test_r_audit import create_by, led_by_another, until_written
 
 PROMTOOL = shutil.which("promtool")
 pytestmark = pytest.mark.peers
@@ -310,6 +313,29 @@ def test_a_target_that_refuses_a_record(play: Callable[..., None]) -> None:
         scraper.expect()
 
     play(story)
+
+
+def test_an_audit_topic_that_cannot_be_written(play: Callable[..., None]) -> None:
+    async def story(stage: Stage, scraper: Scraper) -> None:
+        write_on(stage)
+        await until_written(stage)
+        await scraper.minutes(2)
+        with pytest.MonkeyPatch.context() as patch:
+            # As if the log had records and no event.
+            patch.setattr(writer, "link_behind", lambda _: None)
+            before = stage.state(AUDIT_TOPIC).leader
+            leader = await led_by_another(stage)
+            await create_by(stage, leader, "second")
+            stage.restart(before)
+            await stage.ready(before)
+            await scraper.minutes(4)
+            scraper.expect()
+            await scraper.minutes(3)
+            scraper.expect("AuditNotWritten")
+        await scraper.minutes(2)
+        scraper.expect()
+
+    play(story, controller=AUDITED)
 
 
 async def _read(consumer: Any) -> None:

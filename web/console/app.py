@@ -21,9 +21,9 @@ from starlette.staticfiles import StaticFiles
 from ...client.errors import AdminError, BootstrapError, RequestTimedOut
 from ...protocol.errors import ApiError
 from ...runtime.errors import MinikafkaError
+from ..events import Events, event
 from . import forms, messages, moves, resets, screens
 from .desk import Desk, NotThere
-from .events import Events, event
 from .guard import App, Guard
 from .pages import Screen
 from .views.changes import BadField

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 
+from ..hosts import LOOPBACK, host_name
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -41,7 +43,6 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 READING: Final = ("GET", "HEAD")
 
 
@@ -87,14 +88,6 @@ class Guard:
             return "A change must come from the console's own pages, this one comes from elsewhere."
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return "A change must come from the console's own pages, this one comes from elsewhere."
-        return None
-
-
-def host_name(url: str) -> str | None:
-    """Return the host of a URL, in lower case, without port and brackets; None if it has none."""
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
         return None
 
 

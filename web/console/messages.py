@@ -9,9 +9,9 @@ from starlette.requests import Request
 
 from ...protocol.types import TopicPartition
 from ...runtime.errors import MinikafkaError
+from ..events import event
 from . import asking
 from .desk import Desk, NotThere
-from .events import event
 from .forms import filled
 from .pages import Screen
 from .scan import Progress, scan

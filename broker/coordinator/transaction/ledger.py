@@ -85,15 +85,24 @@ class Ledger:
     def on_loaded(self, wall_ms: int) -> list[Transaction]:
         """Set wall times in the future to `wall_ms`; return the transactions in a Prepare state."""
         self.groups.on_loaded(wall_ms)
-        for transactional_id, known in list(self._known.items()):
-            if max(known.started_ms, known.updated_ms) > wall_ms:
-                brought_back = replace(
-                    known,
-                    started_ms=min(known.started_ms, wall_ms),
-                    updated_ms=min(known.updated_ms, wall_ms),
-                )
-                self._apply(transactional_id, brought_back)
-        return [known for known in self._known.values() if known.state.is_prepared]
+        present = [self.bring_back(known, wall_ms) for known in list(self._known.values())]
+        return [known for known in present if known.state.is_prepared]
+
+    def bring_back(self, known: Transaction, wall_ms: int) -> Transaction:
+        """Set wall times of `known` that lie in the future to `wall_ms`; return it as it is now.
+
+        The clock that gave them was ahead, or this one was set back. A transaction then times out
+        as if it had begun now, and not when the clock has caught up.
+        """
+        if max(known.started_ms, known.updated_ms) <= wall_ms:
+            return known
+        brought_back = replace(
+            known,
+            started_ms=min(known.started_ms, wall_ms),
+            updated_ms=min(known.updated_ms, wall_ms),
+        )
+        self._apply(known.transactional_id, brought_back)
+        return brought_back
 
     # Changes.
 

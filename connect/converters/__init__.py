@@ -1,0 +1,1 @@
+"""Converters: keys, values and headers of records between bytes and Connect's values."""

@@ -1,0 +1,1 @@
+"""Transformations of single records (SMTs), and predicates that say which records they are for."""

@@ -1,0 +1,1 @@
+"""Tests of MirrorMaker 2 on the worker of this project."""
