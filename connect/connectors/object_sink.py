@@ -21,8 +21,16 @@ from ..api import (
     SinkConnector,
     SinkContext,
 )
-from ..config_def import BadConfig, ConfigDef, ConfigKey, ConfigType, ConfigValue, Importance
+from ..config_def import (
+    INT64_MAX,
+    BadConfig,
+    ConfigDef,
+    ConfigKey,
+    ConfigType,
+    ConfigValue,
+)
 from ..records import SinkRecord
+from .keys import choice, whole
 from .object_formats import FORMATS, Rows
 from .object_parts import PartitionFiles, Rules
 from .object_store import STORE, ObjectStore
@@ -33,15 +41,11 @@ _COMPRESSIONS = ("none", "gzip", "snappy", "zstd")
 
 OBJECT_SINK = STORE + ConfigDef(
     [
-        ConfigKey(
+        choice(
             "format",
-            ConfigType.STRING,
             "`parquet`: columns offset, timestamp_ms, key, value, headers; `jsonl`: an object with "
             "these fields in each line; `raw`: each value as a file of its own.",
-            "parquet",
-            choices=("parquet", "jsonl", "raw"),
-            importance=Importance.HIGH,
-            group="Files",
+            ("parquet", "jsonl", "raw"),
         ),
         ConfigKey(
             "compression",
@@ -49,46 +53,31 @@ OBJECT_SINK = STORE + ConfigDef(
             "Of Parquet any of these; of JSON lines `none` or `gzip`; raw values are not changed.",
             "none",
             choices=_COMPRESSIONS,
-            group="Files",
         ),
-        ConfigKey(
-            "flush.size",
-            ConfigType.INT,
-            "The records of a file.",
-            100_000,
-            at_least=1,
-            importance=Importance.HIGH,
-            group="Files",
-        ),
-        ConfigKey(
+        whole("flush.size", "The records of a file.", 100000, 1),
+        whole(
             "flush.bytes",
-            ConfigType.INT,
             "A file ends with the record that brings keys and values to this many bytes. As much "
             "memory is taken for each partition.",
             16 * 2**20,
-            at_least=1,
-            at_most=2**30,
-            group="Files",
+            1,
+            2**30,
         ),
-        ConfigKey(
+        whole(
             "rotate.interval.ms",
-            ConfigType.LONG,
             "A record whose time is this much after that of the file's first one begins another "
             "file; -1: none does. Only a record ends a file, no clock: what comes last stays "
             "invisible until more comes.",
             -1,
-            at_least=-1,
-            group="Files",
+            -1,
+            INT64_MAX,
         ),
-        ConfigKey(
+        whole(
             "filename.offset.zero.pad.width",
-            ConfigType.INT,
             "The digits of the offset in the name of a file, filled with zeros.",
             10,
-            at_least=1,
-            at_most=20,
-            importance=Importance.LOW,
-            group="Files",
+            1,
+            20,
         ),
     ]
 )

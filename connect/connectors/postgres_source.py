@@ -13,10 +13,11 @@ from typing import Any
 import psycopg2
 
 from ..api import ConnectError, ConnectorContext, Props, SourceConnector, SourceContext, SourceTask
-from ..config_def import BadConfig, ConfigDef, ConfigKey, ConfigType, Importance
+from ..config_def import INT64_MAX, BadConfig, ConfigDef
 from ..data import INT64, STRING, Schema, struct
 from ..records import SourceRecord
 from .database import CONNECTION
+from .keys import choice, flag, listed, text, whole
 from .patience import Patience
 from .pgoutput import Begin, Change, Commit, Message, Relation, Truncate, Tuple, decode
 from .postgres_progress import Position, Progress
@@ -37,96 +38,55 @@ def _no_slot_name(name: str) -> str | None:
 POSTGRES_SOURCE = ConfigDef(
     [
         *[CONNECTION.keys[f"connection.{name}"] for name in ("url", "user", "password")],
-        ConfigKey(
-            "topic.prefix",
-            ConfigType.STRING,
-            "Put before schema.table for the name of a topic.",
-            importance=Importance.HIGH,
-            group="Records",
-        ),
-        ConfigKey(
+        text("topic.prefix", "Put before schema.table for the name of a topic."),
+        listed(
             "tables",
-            ConfigType.LIST,
             "The tables, as schema.table; empty: those of the publication, which is made for all "
             "tables if it is not there.",
-            (),
-            importance=Importance.HIGH,
-            group="Tables",
         ),
-        ConfigKey(
-            "publication.name", ConfigType.STRING, "The publication.", "minikafka", group="Tables"
-        ),
-        ConfigKey(
+        text("publication.name", "The publication.", "minikafka"),
+        text(
             "slot.name",
-            ConfigType.STRING,
             "The replication slot, one for each connector. Drop it when the connector is deleted: "
             "the server keeps its log for it.",
             "minikafka",
             check=_no_slot_name,
-            group="Tables",
         ),
-        ConfigKey(
+        whole(
             "slot.max.lag.bytes",
-            ConfigType.LONG,
             "If the server keeps more of its log for the slot, the slot is dropped and the task "
             "fails, so that the server's disk is not filled; -1: never. While no task runs, only "
             "the server's max_slot_wal_keep_size guards it.",
             -1,
-            at_least=-1,
-            importance=Importance.HIGH,
-            group="Tables",
+            -1,
+            INT64_MAX,
         ),
-        ConfigKey(
+        choice(
             "snapshot.mode",
-            ConfigType.STRING,
             "`initial`: the tables are read once, at the first start; `when_needed`: also when the "
             "slot was lost; `never`: only changes are read.",
-            "initial",
-            choices=("initial", "when_needed", "never"),
-            group="Tables",
+            ("initial", "when_needed", "never"),
         ),
-        ConfigKey(
+        flag(
             "after.state.only",
-            ConfigType.BOOLEAN,
             "The value is the new row alone, as SqlSink takes it, and a deleted row has only a "
             "record without a value; else it tells op, before, after and source.",
             False,
-            group="Records",
         ),
-        ConfigKey(
+        flag(
             "tombstones.on.delete",
-            ConfigType.BOOLEAN,
             "A record without a value follows that of a deleted row, for compacted topics.",
             True,
-            group="Records",
         ),
-        ConfigKey(
+        text(
             "unavailable.value.placeholder",
-            ConfigType.STRING,
             "Stands for a large text or bytes that an update did not change, and that PostgreSQL "
             "does not tell. With REPLICA IDENTITY FULL it tells all.",
             "__minikafka_unavailable_value",
-            group="Records",
         ),
-        ConfigKey(
-            "batch.max.rows",
-            ConfigType.INT,
-            "About how many records are handed over at once.",
-            2_000,
-            at_least=1,
-            group="Records",
-        ),
-        ConfigKey(
-            "max.retries",
-            ConfigType.INT,
-            "How often in a row the connection is made anew.",
-            10,
-            at_least=0,
-            group="Database",
-        ),
-        ConfigKey(
-            "retry.backoff.ms", ConfigType.LONG, "The wait before that.", 5_000, group="Database"
-        ),
+        whole("batch.max.rows", "About how many records are handed over at once.", 2000, 1),
+        whole("max.retries", "How often in a row the connection is made anew.", 10),
+        whole("retry.backoff.ms", "The wait before that.", 5000, 0, INT64_MAX),
     ]
 )
 
