@@ -251,9 +251,11 @@ def test_x_40_a_sink_killed_at_any_step_has_each_record_in_one_file_of_the_same_
         assert files_of(url(f"run{step}")) == expected, STEPS.taken
 
 
-def test_x_40_two_tasks_that_write_at_once_make_each_file_once() -> None:
-    zombie, old = task_of("whole://out", flush_size=4)
-    heir, new = task_of("whole://out", flush_size=3)  # and its configuration is another
+@pytest.mark.parametrize("scheme", ["whole", "torn", "file"])
+def test_x_40_two_tasks_that_write_at_once_make_each_file_once(scheme: str, tmp_path: Path) -> None:
+    url = f"{scheme}://{tmp_path}"
+    zombie, old = task_of(url, flush_size=4)
+    heir, new = task_of(url, flush_size=3)  # and its configuration is another
     fed(zombie, old, log_of(6), batch=2)
     fed(heir, new, log_of(5))
     assert new.seeks == {T0: 4}
@@ -261,7 +263,7 @@ def test_x_40_two_tasks_that_write_at_once_make_each_file_once() -> None:
     fed(zombie, old, log_of(12, start=6))
     assert old.seeks == {T0: 10}
     fed(zombie, old, log_of(14))
-    assert offsets_in(files_of("whole://out")) == list(range(14))
+    assert offsets_in(files_of(url)) == list(range(14))
 
 
 def test_x_40_a_put_whose_answer_is_lost_is_not_repeated() -> None:
