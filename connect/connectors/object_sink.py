@@ -101,8 +101,6 @@ class ObjectSinkTask(ColumnSinkTask):
         self._rules = Rules.of(self._format, settings)
         self._patience = Patience(settings["max.retries"], settings["retry.backoff.ms"])
         self._parts: dict[TopicPartition, PartitionFiles] = {}
-        self._astray: list[TopicPartition] = []
-        """Partitions that were sought within this call: the rest of it is left out."""
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
         """Go on behind the newest file of each partition."""
@@ -172,14 +170,12 @@ class ObjectSinkTask(ColumnSinkTask):
 
     def _settle(self) -> None:
         """Write files that were complete when the store failed."""
-        self._astray = []
         for partition, part in self._parts.items():
-            moved = self._asked(f"{_named(partition)} cannot be written", part.settle)
-            self._move(partition, moved)
+            self._move(
+                partition, self._asked(f"{_named(partition)} cannot be written", part.settle)
+            )
 
     def _take(self, partition: TopicPartition, rows: Rows) -> None:
-        if partition in self._astray:
-            return
         part = self._parts[partition]
         before = part.visible
         moved = self._asked(f"{_named(partition)} cannot be written", lambda: part.take(rows))
@@ -188,9 +184,8 @@ class ObjectSinkTask(ColumnSinkTask):
             self.context.request_commit()
 
     def _move(self, partition: TopicPartition, offset: int | None) -> None:
-        """Read on elsewhere, behind a file of another task; what is left of the batch is not it."""
+        """Read on elsewhere, behind a file of another task."""
         if offset is not None:
-            self._astray.append(partition)
             self.context.seek(partition, offset)
 
     def _asked(self, what: str, ask: Callable[[], int | None]) -> int | None:

@@ -266,6 +266,33 @@ def test_x_40_two_tasks_that_write_at_once_make_each_file_once(scheme: str, tmp_
     assert offsets_in(files_of(url)) == list(range(14))
 
 
+def columns(start: int, stop: int) -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            "offset": pa.array(range(start, stop), pa.int64()),
+            "timestamp_ms": pa.array(range(start, stop), pa.int64()),
+            "key": pa.array([None] * (stop - start), pa.binary()),
+            "value": pa.array([b"v%d" % n for n in range(start, stop)], pa.binary()),
+        }
+    )
+
+
+@pytest.mark.parametrize("theirs", [3, 5])
+def test_x_40_what_was_fetched_before_a_seek_is_left_out(theirs: int) -> None:
+    task, context = task_of("memory://out", flush_size=4)
+    other, _ = task_of("memory://out", flush_size=theirs)
+    other.put_columns(T0, columns(0, theirs))
+    for start in range(0, 12, 3):  # one round: the seek takes effect after it
+        task.put_columns(T0, columns(start, start + 3))
+    assert context.seeks == {T0: theirs}
+    assert task.pre_commit({T0: 12}) == {T0: theirs}
+    for start in range(theirs, 20, 3):
+        task.put_columns(T0, columns(start, start + 3))
+    found = offsets_in(files_of("memory://out"))
+    assert found == list(range(len(found)))
+    assert len(found) > 12
+
+
 def test_x_40_a_put_whose_answer_is_lost_is_not_repeated() -> None:
     task, context = task_of("whole://out", flush_size=3, max_retries=5, retry_backoff_ms=9)
     log = log_of(9)
@@ -306,16 +333,6 @@ def test_a_store_that_fails_is_tried_again_and_then_told() -> None:
 
 
 def test_columns_are_written_as_they_are() -> None:
-    def columns(start: int, stop: int) -> pa.RecordBatch:
-        return pa.record_batch(
-            {
-                "offset": pa.array(range(start, stop), pa.int64()),
-                "timestamp_ms": pa.array(range(start, stop), pa.int64()),
-                "key": pa.array([None] * (stop - start), pa.binary()),
-                "value": pa.array([b"v%d" % n for n in range(start, stop)], pa.binary()),
-            }
-        )
-
     task, context = task_of("memory://out", flush_size=6)
     task.put_columns(T0, columns(0, 10))
     task.put_columns(T0, columns(8, 13))
