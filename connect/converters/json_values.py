@@ -160,6 +160,8 @@ def _base_writer(schema: Schema, options: JsonOptions) -> Writer:
         def write_float(value: Any) -> str:
             if type(value) not in (float, int):
                 raise wrong_type(schema.type.value, value)
+            if single and abs(value) != float("inf") == abs(to_float32(value)):
+                raise DataError(f"{value} does not fit into {schema.type.value}")
             text = float_text(float(value), single=single)
             return f'"{text}"' if text in _NAMED_FLOATS else text
 

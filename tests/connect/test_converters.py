@@ -167,6 +167,7 @@ def test_a_string_converter_has_an_encoding() -> None:
             array(data.DATE_SCHEMA),
             [date(2019, 8, 23 + i) for i in (0, 1)],
         ),
+        ('[1, "2019-08-23"]', Schema(SchemaType.ARRAY), [1, date(2019, 8, 23)]),
         ("[1, null]", data.STRING, "[1, null]"),
         ("[1,,2]", data.STRING, "[1,,2]"),
         ("[a, b]", data.STRING, "[a, b]"),

@@ -16,6 +16,7 @@ from minikafka.connect.config_def import BadConfig
 from minikafka.connect.converters.json import JsonConverter
 from minikafka.connect.data import DataError, Schema, SchemaType, array, decimal, map_of, struct
 from minikafka.connect.logical import from_milliseconds
+from minikafka.connect.schema_cache import SchemaCache
 from minikafka.connect.values import to_float32
 
 POINT = struct({"x": data.INT32, "label": data.STRING.as_optional()}, name="Point")
@@ -53,6 +54,7 @@ def envelope(data_: bytes | None) -> tuple[Any, Any]:
         ),
         (data.FLOAT32, to_float32(12.34), {"type": "float", "optional": False}, "12.34"),
         (data.FLOAT64, 1e10, {"type": "double", "optional": False}, "1.0E10"),
+        (data.FLOAT32, float("-inf"), {"type": "float", "optional": False}, "-Infinity"),
         (data.BYTES, b"test-string", {"type": "bytes", "optional": False}, "dGVzdC1zdHJpbmc="),
         (data.STRING, "tëst", {"type": "string", "optional": False}, "tëst"),
         (
@@ -237,6 +239,7 @@ def test_bytes_that_are_no_envelope_are_refused(sent: bytes, why: str) -> None:
     [
         (data.INT8, 128, "does not fit"),
         (data.INT32, True, "int32 expected"),
+        (data.FLOAT32, 1e39, "does not fit into float"),
         (data.STRING, b"a", "string expected"),
         (data.STRING, None, "required string"),
         (POINT, {"label": "a"}, "x: null in place of a required int32"),
@@ -260,10 +263,26 @@ def test_a_damaged_payload_behind_a_known_schema_is_refused() -> None:
     with pytest.raises(DataError, match="alone"):
         each.to_connect("t", b'{"schema":{"type":"int32"},"payload":2,"x":1}')
     with pytest.raises(DataError, match="no JSON"):
-        each.to_connect("t", b'{"schema":{"type":"int32"},"payload":2')
+        each.to_connect("t", b'{"schema":{"type":"int32"},"payload":22')
 
 
-def test_the_cache_of_schemas_is_bounded_and_keeps_equal_ones() -> None:
+@pytest.mark.parametrize(
+    ("value", "base64"), [("-1.28", "gA=="), ("1.27", "fw=="), ("1.28", "AIA="), ("0", "AA==")]
+)
+def test_x_28_a_decimal_has_as_few_bytes_as_in_java(value: str, base64: str) -> None:
+    written = WITH_SCHEMA.from_connect("t", decimal(2), Decimal(value))
+    assert envelope(written)[1] == base64
+
+
+def test_what_is_made_of_schemas_is_kept_up_to_a_number() -> None:
+    built: list[Schema] = []
+    cache = SchemaCache(2, lambda schema: built.append(schema) or len(built))  # type: ignore[func-returns-value]
+    one, two, three = (Schema(SchemaType.INT32, version=version) for version in range(3))
+    assert [cache.get(each) for each in (one, one, Schema(SchemaType.INT32, version=0))] == [1] * 3
+    assert [cache.get(each) for each in (two, three, one)] == [2, 3, 4]
+
+
+def test_the_cache_of_schemas_takes_equal_ones_and_those_without_hash() -> None:
     each = converter(schemas_cache_size="2")
     for version in range(10):
         schema = Schema(SchemaType.INT32, version=version)

@@ -389,6 +389,12 @@ def test_x_25_a_sink_record_has_an_offset_to_insert() -> None:
     assert made(INSERT, offset_field="o").apply(record).value == {"o": 42}
 
 
+def test_x_25_what_a_record_has_not_is_not_inserted() -> None:
+    transformation = made(INSERT, partition_field="p", timestamp_field="t")
+    for schema in (None, struct({"a": data.INT8})):
+        assert transformation.apply(source({"a": 1}, value_schema=schema)).value == {"a": 1}
+
+
 def test_x_25_topics_are_renamed_by_pattern_and_by_time() -> None:
     at = source("v", topic="test", timestamp_ms=1_483_425_001_864)
     route = made("timestamp_router:TimestampRouter")

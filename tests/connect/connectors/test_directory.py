@@ -1,7 +1,7 @@
 """DirectorySource: whole files, each once, as lines, CSV and Parquet."""
 
 import os
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from minikafka.connect.api import ConnectError
 from minikafka.connect.config_def import BadConfig
 from minikafka.connect.connectors.directory import DirectorySource, DirectorySourceTask
+from minikafka.connect.converters.json import JsonConverter
 from minikafka.connect.data import (
     DATE_SCHEMA,
     INT64,
@@ -64,9 +65,9 @@ def test_files_are_read_in_the_order_of_names_and_each_once(tmp_path: Path) -> N
 
 
 def test_files_are_read_in_the_order_of_their_times(tmp_path: Path) -> None:
-    for name, time in (("a", 3), ("b", 1), ("c", 2)):
+    for name, changed in (("a", 3), ("b", 1), ("c", 2)):
         (tmp_path / name).write_text(f"{name}\n")
-        os.utime(tmp_path / name, (time, time))
+        os.utime(tmp_path / name, (changed, changed))
     assert values(drain(task_of(tmp_path, order="mtime"))) == ["b", "c", "a"]
 
 
@@ -349,3 +350,24 @@ def test_offsets_of_files_can_be_removed_and_not_set() -> None:
     assert alter({}, {key: None})
     with pytest.raises(ConnectError, match="can only be removed"):
         alter({}, {key: {"position": 3}})
+
+
+def test_rows_pass_through_the_json_converter_with_their_types(tmp_path: Path) -> None:
+    row = {
+        "n": 7,
+        "price": Decimal("1.50"),
+        "at": datetime(2026, 1, 2, 3, 4, 5, 6000, tzinfo=UTC),
+        "day": date(2026, 1, 2),
+        "clock": time(1, 2, 3),
+        "raw": b"\x00",
+        "tags": ["a", None],
+        "inner": {"x": 1.5, "ok": True},
+        "gone": None,
+    }
+    table = pa.Table.from_pylist([row])
+    pq.write_table(table, tmp_path / "a.parquet")
+    (record,) = drain(task_of(tmp_path, format="parquet"))
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "true"}, False)
+    data = converter.from_connect("t", record.value_schema, record.value)
+    assert converter.to_connect("t", data) == (record.value_schema, row)
