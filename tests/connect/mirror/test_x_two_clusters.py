@@ -19,6 +19,7 @@ from minikafka.aio import (
     TopicPartition,
 )
 from minikafka.client.admin.lag_types import PartitionLag
+from minikafka.client.errors import BootstrapError
 from minikafka.client.records import ConsumerRecord
 from minikafka.connect.api import ConnectError
 from minikafka.connect.mirror.checkpoint import MirrorCheckpoint
@@ -29,7 +30,7 @@ from minikafka.connect.mirror.source import MirrorSource
 from minikafka.connect.mirror.status import GroupPlace, lines_of, places_of
 
 from ...support.cluster import Cluster, running_cluster
-from .small_worker import Offsets, Running, running
+from .small_worker import Context, Offsets, Running, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 names = (f"t{number}" for number in itertools.count())
@@ -375,3 +376,22 @@ async def test_the_status_tells_offsets_and_lags_at_both_ends(pair: Pair) -> Non
         GroupPlace("A->B", late, topic, 0, 10, 10, 0, None, 10, None),
     ]
     assert lines_of(places)[1].split() == f"A->B {group} {topic} 0 7 10 3 7 10 3".split()
+
+
+async def test_heartbeats_need_no_source(pair: Pair) -> None:
+    keys = {"A.bootstrap.servers": "127.0.0.1:1", "A.bootstrap.timeout.ms": "100"}
+    async with pair.run(TO_B, HEARTBEAT, keys) as beats:
+        await beats.until(1)
+
+
+async def test_a_source_that_does_not_answer_fails_connector_and_task(pair: Pair) -> None:
+    keys = {"A.bootstrap.servers": "127.0.0.1:1", "A.bootstrap.timeout.ms": "100"}
+    with pytest.raises(BootstrapError):
+        async with pair.run(TO_B, SOURCE, keys):
+            raise AssertionError("it started")
+    props = pair.props(TO_B, SOURCE, keys) | {"task.assigned.partitions": '[["t", 0]]'}
+    with pytest.raises(BootstrapError):
+        await MirrorSource.task().start(props, Context(Offsets()))
+    groups = pair.props(TO_B, CHECKPOINT, keys) | {"task.assigned.groups": '["g"]'}
+    with pytest.raises(BootstrapError):
+        await MirrorCheckpoint.task().start(groups, Context(Offsets()))
