@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import sys
 from typing import Any
 
 import httpx
@@ -181,6 +182,13 @@ async def test_clients_are_bounded_and_closed_when_nobody_asks(started: list[Adm
     assert len(clients) == 0
     await clients.close()
     assert [one.is_closed for one in started] == [True] * 3
+
+
+def test_the_command_names_the_extra_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "minikafka.web.rest.server", None)
+    found = CliRunner().invoke(rest, ["--bootstrap-server", "b:1"])
+    assert found.exit_code == 1
+    assert found.output.startswith("Error: the REST proxy needs its extra: pip install 'minikafka")
 
 
 def test_the_command_says_what_is_wrong_in_a_line() -> None:
