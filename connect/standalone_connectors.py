@@ -7,7 +7,7 @@ everything in memory, and checks no configuration.
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from .herding import BadRequest, Conflict, Json, NotFound
 from .states import State, Status, TargetState, TaskId
@@ -16,8 +16,7 @@ from .validation import kind_of
 
 if TYPE_CHECKING:
     from .plugins import Plugins
-
-    Worker = Any
+    from .worker import Worker
 
 NOT_STOPPED: Final = (
     "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
@@ -208,18 +207,15 @@ class Connectors:
 
     async def offsets(self, name: str) -> Json:
         """Return {offsets: [{partition, offset}]}."""
-        found: Json = await self._worker.offsets(name, self.known(name).config)
-        return found
+        return await self._worker.offsets(name, self.known(name).config)
 
     async def alter_offsets(self, name: str, offsets: Sequence[Json]) -> str:
         """Set offsets and return the message. Raise BadRequest unless the connector is STOPPED."""
-        told: str = await self._worker.alter_offsets(name, self._stopped(name), offsets)
-        return told
+        return await self._worker.alter_offsets(name, self._stopped(name), offsets)
 
     async def reset_offsets(self, name: str) -> str:
         """Remove all offsets and return the message. Raise BadRequest unless it is STOPPED."""
-        told: str = await self._worker.reset_offsets(name, self._stopped(name))
-        return told
+        return await self._worker.reset_offsets(name, self._stopped(name))
 
     def _has_failed(self, name: str) -> bool:
         return self.statuses.state(name) is State.FAILED

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from .api import Connector, SinkConnector, SourceConnector
+from .clients import check_overrides
 from .common_config import SINK_CONFIG, SOURCE_CONFIG, check_sink
 from .config_def import BadConfig, ConfigDef, ConfigKey, ConfigType, ConfigValue, Importance
 from .config_json import definition, value_json
@@ -105,6 +106,10 @@ def validate(config: Mapping[str, str], plugins: Plugins, rules: Rules) -> Json:
     _add_chain(found, props, plugins, "transforms", PluginKind.TRANSFORMATION)
     _add_chain(found, props, plugins, "predicates", PluginKind.PREDICATE)
     _add_connector(found, props, cls)
+    try:
+        check_overrides(props, rules.override_policy)
+    except BadConfig as error:
+        found.blame("connector.class", str(error))
     for key, converter in CONVERTERS.items():
         if key in props:
             _add_plugin(found, props, plugins, converter, (key, f"{key}.", None))

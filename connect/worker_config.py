@@ -26,6 +26,7 @@ PASSED_ON: Final = (
     "key.converter.",
     "value.converter.",
     "header.converter.",
+    "listeners.https.",
     "producer.",
     "consumer.",
     "admin.",

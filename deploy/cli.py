@@ -38,6 +38,8 @@ SECTIONS = {
     },
     "Data in and out": {
         "connect": "List, create, change and watch the connectors of running workers.",
+        "connect-standalone": "Run connectors in one worker, without a group.",
+        "connect-distributed": "Run a worker of a group that shares connectors.",
     },
     "Groups and transactions": {
         "consumer-groups": "List, describe, delete and reset groups of consumers.",
@@ -86,6 +88,8 @@ ELSEWHERE = {
     "completion": "minikafka.deploy.completion",
     "plan": "minikafka.deploy.plan.command",
     "connect": "minikafka.connect.cli.connect",
+    "connect-standalone": "minikafka.connect.cli.connect_standalone",
+    "connect-distributed": "minikafka.connect.cli.connect_distributed",
     "console": "minikafka.web.console.command",
     "rest": "minikafka.web.rest.command",
     "doctor": "minikafka.deploy.doctor.command",

@@ -110,6 +110,7 @@ def test_listeners_are_read_from_the_worker_s_keys() -> None:
         "rest.advertised.host.name": "worker-1",
         "admin.listeners": "",
         "access.control.allow.origin": "https://a, https://b",
+        "listeners.https.ssl.keystore.type": "PEM",
     }
     config = rest_config(worker_config({**WORKER, **keys}))
     assert config.listeners == (Listener("http", "127.0.0.1", 8083), Listener("https", "::1", 0))

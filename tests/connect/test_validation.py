@@ -206,6 +206,13 @@ def test_a_source_that_must_be_exactly_once_and_cannot_is_refused() -> None:
     assert [*errors(check(**own))] == ["transaction.boundary"]
 
 
+def test_a_setting_of_a_client_that_the_worker_keeps_for_itself_is_an_error() -> None:
+    config = {"name": "c", "connector.class": LINES, "topic": "t", "producer.override.acks": "1"}
+    assert errors(validate(config, PLUGINS, RULES)) == {}
+    (why,) = errors(validate(config, PLUGINS, Rules(dict, "None")))["connector.class"]
+    assert "producer.override.acks" in why
+
+
 def test_secrets_are_in_no_answer() -> None:
     def resolve(config: Any) -> dict[str, str]:
         return {key: value.replace("${env:P}", "s3cret") for key, value in config.items()}
