@@ -79,6 +79,8 @@ class ClusterWorker:
         self._joined = asyncio.Event()
         self._settled = 0
         self._is_leaving = False
+        self._has_told = False
+        """True if the newest JoinGroup says that this worker leaves."""
         self._planning = TaskPlanning(runtime, self, parts)
         self.duties = LeaderDuties(runtime, self)
         self._keying = OwnedTask(runtime, "session key")
@@ -91,14 +93,19 @@ class ClusterWorker:
     async def start(self) -> None:
         """Read both topics, and join the group; returns before there is an assignment.
 
-        Raise ConfigError if a topic cannot be used, a ClientError if no broker answers.
+        Raise ConfigError if a topic cannot be used, a ClientError or TimeoutError if brokers do
+        not answer. A worker whose start failed is closed.
         """
-        await self.statuses.start()
-        await self.topic.start()
-        self._take_key()
+        try:
+            await self.statuses.start()
+            await self.topic.start()
+            self._take_key()
+            await self._member.start(self._on_pending)
+        except BaseException:
+            await self._close()
+            raise
         self._changing.start(self._carry_out_changes)
         self._ticking.start(self._tick)
-        await self._member.start(self._on_pending)
 
     async def wait_until_joined(self, timeout_ms: int) -> bool:
         """Wait for an assignment; raise ForeignWorker if the group is one of Apache Kafka's."""
@@ -120,6 +127,9 @@ class ClusterWorker:
             self._joined.clear()
             self._member.rejoin("the worker stops")
             await happens_within(self._joined, self.settings.times.session_timeout_ms)
+        await self._close()
+
+    async def _close(self) -> None:
         await self._member.close()
         for task in (self._changing, self._keying, self._reading):
             await task.stop()
@@ -157,6 +167,7 @@ class ClusterWorker:
         tasks of a newer set.
         """
         self._settle()
+        self._has_told = self._is_leaving
         return Subscription(
             url=self.settings.url, config_offset=self._settled, is_leaving=self._is_leaving
         )
@@ -195,6 +206,9 @@ class ClusterWorker:
         given = self._member.assignment
         if membership.on_taken(change) is None:
             return
+        if self._is_leaving:
+            self._on_last_assignment()
+            return
         self._look_for_foreign_leader(given)
         is_leader = given.leader == membership.member_id
         if not is_leader:
@@ -205,6 +219,15 @@ class ClusterWorker:
         if is_leader:
             self.topic.claim()
         self._joined.set()
+
+    def _on_last_assignment(self) -> None:
+        """Take no work any more; end the membership once the group was told that it ends."""
+        membership = self._member.membership
+        membership.on_given_up(tuple(membership.owned))
+        if self._has_told:
+            self._joined.set()
+        else:
+            self._member.rejoin("the worker stops")
 
     def _look_for_foreign_leader(self, given: Assignment) -> None:
         if not given.is_ours and not self.settings.mixed:

@@ -216,3 +216,4 @@ class LeaderDuties:
             if before > 0 and (before, count) != (1, 1):
                 await self._owner.worker.fence(name, config.connectors[name], before)
             await self._owner.write([fencing_row(name, count)])
+            log.info("connector %s: its old tasks are fenced, %d may start", name, count)

@@ -107,6 +107,7 @@ BUILTINS: Final = (
     Builtin("HttpSink", _SINK, "connectors.http_sink:HttpSink"),
     Builtin("SqlSource", _SOURCE, "connectors.sql_source:SqlSource"),
     Builtin("SqlSink", _SINK, "connectors.sql_sink:SqlSink"),
+    Builtin("PostgresSource", _SOURCE, "connectors.postgres_source:PostgresSource"),
     Builtin("ObjectSource", _SOURCE, "connectors.object_source:ObjectSource"),
     Builtin("ObjectSink", _SINK, "connectors.object_sink:ObjectSink"),
     *(

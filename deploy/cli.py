@@ -36,6 +36,9 @@ SECTIONS = {
         "dlq": "List dead letters, requeue them, discard them.",
         "trace": "Tell the life of one record.",
     },
+    "Data in and out": {
+        "connect": "List, create, change and watch the connectors of running workers.",
+    },
     "Groups and transactions": {
         "consumer-groups": "List, describe, delete and reset groups of consumers.",
         "groups": "List groups of every type.",
@@ -82,6 +85,7 @@ ELSEWHERE = {
     "server-stop": "minikafka.deploy.server_stop",
     "completion": "minikafka.deploy.completion",
     "plan": "minikafka.deploy.plan.command",
+    "connect": "minikafka.connect.cli.connect",
     "console": "minikafka.web.console.command",
     "rest": "minikafka.web.rest.command",
     "doctor": "minikafka.deploy.doctor.command",

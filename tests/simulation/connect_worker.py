@@ -46,6 +46,9 @@ class SimWorker:
         self.cluster: ClusterWorker
         self.stop_seconds = 0.2
         """The most seconds that a task takes to stop."""
+        self.stop_seconds_least = 0.0
+        self.seconds_between = 0.3
+        """The most seconds between two transactions of a source."""
         self.counts = True
         """False for tasks that only seem to do something."""
         self.fails: dict[TaskId, None] = {}
@@ -98,7 +101,7 @@ class SimWorker:
         await asyncio.gather(*(self._stop(task) for task in tasks))
 
     async def _stop(self, task: TaskId) -> None:
-        taken = self.stop_seconds * self._runtime.rng.random()
+        taken = self._runtime.rng.uniform(self.stop_seconds_least, self.stop_seconds)
         await asyncio.sleep(taken)
         running = self._tasks.pop(task, None)
         if running is not None:
@@ -158,7 +161,7 @@ class SimWorker:
                             following[each] += 1
                         told = json.dumps(following[each]).encode()
                         producer.send(OFFSETS, told, key=each.encode(), partition=0)
-                await asyncio.sleep(0.3 * rng.random())
+                await asyncio.sleep(self.seconds_between * rng.random())
 
     async def _read_offsets(self) -> dict[str, int]:
         place = TopicPartition(OFFSETS, 0)
@@ -281,6 +284,7 @@ def make_worker(
     worker = SimWorker(runtime, history, bootstrap, life or runtime.name)
     library = SimLibrary()
     worker.counts = changes.pop("counts", True)
+    worker.seconds_between = changes.pop("seconds_between", 0.3)
     mode = changes.pop("exactly_once", "enabled")
     rules = Rules(
         leader_fences=mode != "disabled",

@@ -10,9 +10,9 @@ from pathlib import Path
 from .house_map import ROOMS, ROOT
 
 PAGE = ROOT / "docs" / "scenarios.md"
-ROW = re.compile(r"^\| ([A-NS]-\d\d) \| (.+) \|$", re.MULTILINE)
-TEST = re.compile(r"^ *(?:async )?def test_([a-ns])_(\d\d)_\w+\(", re.MULTILINE)
-MENTION = re.compile(r"(?<![\w-])([A-NS]-\d\d)(?![\w-])")
+ROW = re.compile(r"^\| ([A-NSX]-\d\d) \| (.+) \|$", re.MULTILINE)
+TEST = re.compile(r"^ *(?:async )?def test_([a-nsx])_(\d\d)_\w+\(", re.MULTILINE)
+MENTION = re.compile(r"(?<![\w-])([A-NSX]-\d\d)(?![\w-])")
 ELSEWHERE = re.compile(r"(?<![\w-])[A-N]-[A-N]\b|\breplication report\b")
 """How texts point into a document that is not in the repository."""
 
