@@ -196,7 +196,7 @@ async def test_a_task_that_asks_for_it_hears_of_each_record(tmp_path: Path) -> N
 async def test_a_task_waits_for_a_cluster_that_is_away(tmp_path: Path) -> None:
     async with FakeCluster() as cluster:
         cluster.create("t")
-        settings = {"producer_max_block_ms": "1", "producer_buffer_memory": "100"}
+        settings = {"producer_buffer_memory": "100"}
         async with running_worker(cluster.bootstrap, tmp_path, **settings) as (worker, told):
             (node,) = cluster.nodes.values()
             await start(worker, connector("Count", topic="t", until="200"))

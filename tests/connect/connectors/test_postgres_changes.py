@@ -30,8 +30,8 @@ SLOTS = (f"slot_{n}" for n in itertools.count())
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with postgres.server(tmp_path_factory.mktemp("postgres")) as url:
+def url() -> Iterator[str]:
+    with postgres.server() as url:
         yield url
 
 
