@@ -38,6 +38,7 @@ SECTIONS = {
     },
     "Data in and out": {
         "connect": "List, create, change and watch the connectors of running workers.",
+        "mirror": "Mirror topics and groups between clusters, as MirrorMaker 2.",
     },
     "Groups and transactions": {
         "consumer-groups": "List, describe, delete and reset groups of consumers.",
@@ -88,6 +89,7 @@ ELSEWHERE = {
     "connect": "minikafka.connect.cli.connect",
     "console": "minikafka.web.console.command",
     "rest": "minikafka.web.rest.command",
+    "mirror": "minikafka.connect.mirror.command",
     "doctor": "minikafka.deploy.doctor.command",
     "generate": "minikafka.deploy.generate.command",
 }
