@@ -40,6 +40,7 @@ SECTIONS = {
         "connect": "List, create, change and watch the connectors of running workers.",
         "connect-standalone": "Run connectors in one worker, without a group.",
         "connect-distributed": "Run a worker of a group that shares connectors.",
+        "mirror": "Mirror topics and groups between clusters, as MirrorMaker 2.",
     },
     "Groups and transactions": {
         "consumer-groups": "List, describe, delete and reset groups of consumers.",
@@ -92,6 +93,7 @@ ELSEWHERE = {
     "connect-distributed": "minikafka.connect.cli.connect_distributed",
     "console": "minikafka.web.console.command",
     "rest": "minikafka.web.rest.command",
+    "mirror": "minikafka.connect.mirror.command",
     "doctor": "minikafka.deploy.doctor.command",
     "generate": "minikafka.deploy.generate.command",
 }
