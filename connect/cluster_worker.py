@@ -7,7 +7,6 @@ state machine is `herder`, the REST API's answers are `distributed`. Never decid
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final, assert_never
 
@@ -19,7 +18,7 @@ from ..runtime.runtime import Runtime
 from ..runtime.waiting import happens_within
 from .config_log import Change, Row
 from .config_topic import ConfigTopic
-from .duties import ClusterSettings, LeaderDuties, Parts, TaskPlanning, rest
+from .duties import ClusterSettings, LeaderDuties, Parts, Reports, TaskPlanning, rest
 from .group_member import ForeignWorker, GroupMember
 from .group_protocol import CONNECTOR, Assignment, Subscription
 from .herder import (
@@ -83,6 +82,8 @@ class ClusterWorker:
         """True if the newest JoinGroup says that this worker leaves."""
         self._planning = TaskPlanning(runtime, self, parts)
         self.duties = LeaderDuties(runtime, self)
+        self.reports = Reports(runtime, self)
+        """The StatusListener of the worker."""
         self._keying = OwnedTask(runtime, "session key")
         self._reading = OwnedTask(runtime, "read of the config topic")
         self._changing = OwnedTask(runtime, "changes of the group")
@@ -345,29 +346,3 @@ class ClusterWorker:
             await asyncio.sleep(TICK_MS / 1000)
             now_ms, wall_ms = self._runtime.monotonic_ms(), self._runtime.wall_ms()
             self.carry(self.herder.on_time(now_ms, wall_ms))
-
-    # -- reports of what runs; a StatusListener
-
-    def on_connector(self, name: str, status: Status) -> None:
-        """Take a connector's new status."""
-        self._on_status(TaskId(name, CONNECTOR), status)
-
-    def on_task(self, task: TaskId, status: Status) -> None:
-        """Take a task's new status; one that is restarted by itself tells how often."""
-        count = self.herder.restarts.counts.get(task, 0)
-        if count and status.trace is not None:
-            status = replace(status, trace=f"restarted {count} times\n{status.trace}")
-        self._on_status(task, status)
-
-    def on_topic(self, task: TaskId, topic: str) -> None:
-        """Take a topic that a task uses."""
-        self.statuses.tell_topic(task, topic)
-
-    def on_reconfiguration(self, name: str) -> None:
-        """Ask a connector for its tasks, which have changed."""
-        self.carry(self.herder.on_reconfiguration(name))
-
-    def _on_status(self, item: TaskId, status: Status) -> None:
-        self.statuses.tell(item, status)
-        now_ms = self._runtime.monotonic_ms()
-        self.carry(self.herder.on_status(item, status.state, now_ms))

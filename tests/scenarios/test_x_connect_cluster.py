@@ -173,15 +173,17 @@ async def test_x_03_work_is_shared_and_x_04_only_what_moves_stops(stage: Stage) 
 async def test_tasks_of_a_new_set_wait_for_the_slowest_of_the_old_one(stage: Stage) -> None:
     workers = Workers(stage)
     await workers.start("w1", "w2", "w3")
-    await workers.create("c", 3)
-    await workers.until_all_run(work("c", tasks=3))
-    for name, member in workers.members.items():
-        if name == workers.follower_name:
-            member.worker.stop_seconds = member.worker.stop_seconds_least = 4.0
-    config = {"connector.class": "Counter", "tasks.max": "4"}
+    await workers.create("c", 4)
+    await workers.until_all_run(work("c", tasks=4))
+    # The partition of task 2 is read by task 0 of the next set, on another worker.
+    (name,) = workers.history.running[TaskId("c", 2)]
+    assert TaskId("c", 0) not in workers.history.of(name)
+    slow = workers.members[name].worker
+    slow.stop_seconds = slow.stop_seconds_least = 4.0
+    config = {"connector.class": "Counter", "tasks.max": "2"}
     await workers.leader.ask(partial(_put, "c", config))
     # No partition of the source is read by two tasks at a time, which the history checks.
-    await workers.until_all_run(work("c", tasks=4))
+    await workers.until_all_run(work("c", tasks=2))
 
 
 @staged(brokers=3, broker=BROKER)

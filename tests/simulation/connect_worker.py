@@ -65,7 +65,7 @@ class SimWorker:
         await asyncio.sleep(0.05 * self._runtime.rng.random())
         self._connectors[name] = props
         self._history.on_started(self.life, TaskId(name, CONNECTOR), props)
-        self.cluster.on_connector(name, Status(State.RUNNING, self.worker_id, generation))
+        self.cluster.reports.on_connector(name, Status(State.RUNNING, self.worker_id, generation))
 
     async def stop_connector(self, name: str) -> None:
         await asyncio.sleep(0.05 * self._runtime.rng.random())
@@ -90,12 +90,12 @@ class SimWorker:
         self._history.on_started(self.life, task, task_props)
         if task in self.fails:
             failed = Status(State.FAILED, self.worker_id, generation, "it fails")
-            self.cluster.on_task(task, failed)
+            self.cluster.reports.on_task(task, failed)
             return
         if self.counts:
             source = self._count(task, task_props, generation)
             self._tasks[task] = self._runtime.spawn(source, f"task {task}")
-        self.cluster.on_task(task, Status(State.RUNNING, self.worker_id, generation))
+        self.cluster.reports.on_task(task, Status(State.RUNNING, self.worker_id, generation))
 
     async def stop_tasks(self, tasks: Iterable[TaskId]) -> None:
         await asyncio.gather(*(self._stop(task) for task in tasks))
@@ -137,7 +137,7 @@ class SimWorker:
             except MinikafkaError as error:
                 if "Fenced" in type(error).__name__:
                     failed = Status(State.FAILED, self.worker_id, generation, str(error))
-                    self.cluster.on_task(task, failed)
+                    self.cluster.reports.on_task(task, failed)
                     return
                 await asyncio.sleep(self._runtime.rng.random())
 
