@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ..client.admin.admin import Admin
-from ..client.admin.topic_types import NewTopic
 from ..runtime.daemon import Plan, Stop
 from ..runtime.errors import ConfigError
 from ..runtime.runtime import Runtime
 from .clients import worker_settings
+from .cluster_settings import cluster_settings
 from .cluster_worker import ClusterWorker
 from .distributed import DistributedHerder
-from .duties import ClusterSettings, Parts
+from .duties import Parts
 from .forwarding import HttpPeers
-from .group_member import ForeignWorker, GroupTimes
-from .herder import Rules as HerderRules
+from .group_member import ForeignWorker
 from .herding import Config
 from .library import Library
 from .plugins import Plugins
@@ -69,8 +68,12 @@ class DistributedWorker:
         self._library = Library(runtime, plugins, rules)
         peers = HttpPeers(self._rest.forward)
         parts = Parts(self._worker, peers, _encoded, self._library.set_logger)
-        settings = cluster_settings(config, self._rest.url, self._library)
-        self._cluster = reports.to = ClusterWorker(runtime, parts, settings)
+        library = self._library
+        settings = cluster_settings(
+            config, self._rest.url, lambda props: library.kind(props) == "source"
+        )
+        self._cluster = ClusterWorker(runtime, parts, settings)
+        reports.to = self._cluster.reports
         self._herder: DistributedHerder | None = None
 
     async def start(self, stop: Stop) -> None:
@@ -121,45 +124,6 @@ class _Reports:
 
     def on_reconfiguration(self, name: str) -> None:
         self.to.on_reconfiguration(name)
-
-
-def cluster_settings(config: WorkerConfig, url: str, library: Library) -> ClusterSettings:
-    """Return what the worker's keys say of its group and of the topics that the group shares."""
-    assert config.group_id is not None  # the table's own check asks for it
-    exactly_once = config.exactly_once_source_support
-    return ClusterSettings(
-        group=config.group_id,
-        url=url,
-        common=config.common,
-        config_topic=NewTopic(
-            config.config_storage_topic or "",
-            1,
-            config.config_storage_replication_factor,
-            configs=config.storage_configs("config.storage."),
-        ),
-        status_topic=NewTopic(
-            config.status_storage_topic or "",
-            config.status_storage_partitions,
-            config.status_storage_replication_factor,
-            configs=config.storage_configs("status.storage."),
-        ),
-        times=GroupTimes(
-            session_timeout_ms=config.session_timeout_ms,
-            heartbeat_interval_ms=config.heartbeat_interval_ms,
-            rebalance_timeout_ms=config.rebalance_timeout_ms,
-            task_shutdown_graceful_timeout_ms=config.task_shutdown_graceful_timeout_ms,
-        ),
-        worker_sync_timeout_ms=config.worker_sync_timeout_ms,
-        scheduled_rebalance_max_delay_ms=config.scheduled_rebalance_max_delay_ms,
-        # Failed tasks are started again by the worker itself, so the herder does not.
-        rules=HerderRules(
-            leader_fences=exactly_once != "disabled",
-            tasks_wait=exactly_once == "enabled",
-            is_source=lambda props: library.kind(props) == "source",
-            key_ttl_ms=config.inter_worker_key_ttl_ms,
-        ),
-        mixed=config.mixed,
-    )
 
 
 def _encoded(configs: Sequence[Config]) -> bytes:

@@ -6,26 +6,22 @@ Configurations, offsets and states are in topics of the target, under Kafka's na
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from ...client.admin.admin import Admin
-from ...client.admin.topic_types import NewTopic
 from ...runtime.runtime import Runtime
 from ..clients import worker_settings
+from ..cluster_settings import cluster_settings
 from ..cluster_worker import ClusterWorker
 from ..distributed import DistributedHerder
-from ..duties import ClusterSettings, Parts
-from ..group_member import GroupTimes
-from ..herder import Rules
+from ..duties import Parts
 from ..herding import HerderError
 from ..library import Library
 from ..plugins import Plugins
 from ..providers import ConfigProviders
-from ..running import Runs
 from ..states import Status, TaskId
 from ..validation import Rules as ValidationRules
 from ..worker import Worker
-from ..worker_config import WorkerConfig, worker_config
+from ..worker_config import worker_config
 
 log = logging.getLogger(__name__)
 
@@ -50,20 +46,20 @@ class Reports:
     def on_connector(self, name: str, status: Status) -> None:
         """Take a connector's new status, and log a failure."""
         _log_failure(name, status)
-        self.cluster.on_connector(name, status)
+        self.cluster.reports.on_connector(name, status)
 
     def on_task(self, task: TaskId, status: Status) -> None:
         """Take a task's new status, and log a failure."""
         _log_failure(str(task), status)
-        self.cluster.on_task(task, status)
+        self.cluster.reports.on_task(task, status)
 
     def on_topic(self, task: TaskId, topic: str) -> None:
         """Hear of a topic that a task uses."""
-        self.cluster.on_topic(task, topic)
+        self.cluster.reports.on_topic(task, topic)
 
     def on_reconfiguration(self, name: str) -> None:
         """Hear that a connector asked for new tasks."""
-        self.cluster.on_reconfiguration(name)
+        self.cluster.reports.on_reconfiguration(name)
 
 
 def _log_failure(name: str, status: Status) -> None:
@@ -84,9 +80,9 @@ class FlowWorker:
         reports = Reports()
         self.worker_id = str(config.client_id)
         self._worker = Worker(runtime, config, self._plugins, reports, worker_id=self.worker_id)
-        parts = Parts(cast(Runs, self._worker), NoPeers(), _encode)
+        parts = Parts(self._worker, NoPeers(), _encode)
         reports.cluster = self._cluster = ClusterWorker(
-            runtime, parts, _settings(config, self.worker_id)
+            runtime, parts, cluster_settings(config, self.worker_id, lambda props: True)
         )
 
     async def start(self) -> None:
@@ -111,37 +107,3 @@ class FlowWorker:
 
 def _encode(configs: Sequence[Mapping[str, str]]) -> bytes:
     return json.dumps([dict(each) for each in configs]).encode()
-
-
-def _settings(config: WorkerConfig, url: str) -> ClusterSettings:
-    def topic(kind: str, partitions: int) -> NewTopic:
-        replicas = getattr(config, f"{kind}_storage_replication_factor")
-        configs = config.storage_configs(f"{kind}.storage.")
-        return NewTopic(
-            getattr(config, f"{kind}_storage_topic"), partitions, replicas, None, configs
-        )
-
-    mode = config.exactly_once_source_support
-    assert config.group_id is not None
-    return ClusterSettings(
-        group=config.group_id,
-        url=url,
-        common=config.common,
-        config_topic=topic("config", 1),
-        status_topic=topic("status", config.status_storage_partitions),
-        times=GroupTimes(
-            session_timeout_ms=config.session_timeout_ms,
-            heartbeat_interval_ms=config.heartbeat_interval_ms,
-            rebalance_timeout_ms=config.rebalance_timeout_ms,
-            task_shutdown_graceful_timeout_ms=config.task_shutdown_graceful_timeout_ms,
-        ),
-        worker_sync_timeout_ms=config.worker_sync_timeout_ms,
-        scheduled_rebalance_max_delay_ms=config.scheduled_rebalance_max_delay_ms,
-        rules=Rules(
-            leader_fences=mode != "disabled",
-            tasks_wait=mode == "enabled",
-            is_source=lambda props: True,
-            key_ttl_ms=config.inter_worker_key_ttl_ms,
-            restart_backoff_ms=config.task_restart_backoff_ms,
-        ),
-    )
