@@ -32,6 +32,11 @@ OF_TABLES = {row.key: table for row, table in ROWS if row.secret}
 JAAS = "listener.name.outside.plain.sasl.jaas.config"
 KEYS = sorted({*OF_TABLES, JAAS, "listener.name.outside.ssl.keystore.password"})
 REQUIRED = {"node.id": "1", "controller.quorum.bootstrap.servers": "c:1"}
+OF_WORKERS = {
+    "key.converter": "StringConverter",
+    "value.converter": "StringConverter",
+    "offset.storage.file.filename": "offsets",
+}
 OUTSIDE = {
     "listeners": "OUTSIDE://127.0.0.1:9092",
     "listener.security.protocol.map": "OUTSIDE:SASL_PLAINTEXT",
@@ -56,7 +61,7 @@ def test_s_55_the_tables_know_which_of_their_keys_are_sensitive() -> None:
 @pytest.mark.parametrize("key", sorted(OF_TABLES))
 def test_s_55_a_printed_table_of_settings_hides_it(key: str) -> None:
     table = OF_TABLES[key]
-    given = {"bootstrap.servers": "b:1", **REQUIRED}
+    given = {"bootstrap.servers": "b:1", **REQUIRED, **OF_WORKERS}
     if key == "ssl.keystore.key":
         given["ssl.keystore.certificate.chain"] = "c"
     assert SECRET not in repr(from_mapping(table, {**given, key: SECRET}))

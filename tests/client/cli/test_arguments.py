@@ -15,9 +15,13 @@ TOPICS = ("topics", *TO)
 PRODUCER_PERF = ("producer-perf-test", *TO, "--topic", "t", "--num-records", "10")
 WITHOUT_BROKERS = (
     "completion",
+    "connect",
+    "connect-distributed",
+    "connect-standalone",
     "dump-log",
     "generate",
     "host",
+    "mirror",
     "server-start",
     "server-stop",
     "up",
