@@ -35,6 +35,7 @@ from . import (
     memory,
     metrics,
     produce,
+    rest,
     seal,
     spark,
     startup,
@@ -377,6 +378,13 @@ def run_console(results: dict[str, Any]) -> None:
         say(line)
 
 
+def run_rest(results: dict[str, Any]) -> None:
+    """Measure records written through the REST proxy."""
+    results["rest"] = rest.measure()._asdict()
+    for line in rest.section(results):
+        say(line)
+
+
 SECTIONS: dict[str, Section] = {
     "ceilings": run_ceilings,
     "produce": run_produce,
@@ -400,6 +408,7 @@ SECTIONS: dict[str, Section] = {
     "spark": run_spark,
     "delay": run_delay,
     "console": run_console,
+    "rest": run_rest,
     "host": run_host,
 }
 

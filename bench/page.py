@@ -17,6 +17,7 @@ from . import (
     groups,
     host,
     metrics,
+    rest,
     seal,
     spark,
     tls,
@@ -132,6 +133,7 @@ def _targets(results: dict[str, Any]) -> list[str]:
         *metrics.checks(results),
         *tls.checks(results),
         *console.checks(results),
+        *rest.checks(results),
         *delay.checks(results),
     ]
     return [
@@ -349,6 +351,7 @@ def _rest(results: dict[str, Any]) -> list[str]:
         *failover_page.section(results),
         *spark.section(results),
         *console.section(results),
+        *rest.section(results),
         *metrics.section(results),
         *seal.section(results),
         *tls.section(results),

@@ -7,7 +7,6 @@ state machine is `herder`, the REST API's answers are `distributed`. Never decid
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final, assert_never
 
@@ -19,7 +18,7 @@ from ..runtime.runtime import Runtime
 from ..runtime.waiting import happens_within
 from .config_log import Change, Row
 from .config_topic import ConfigTopic
-from .duties import ClusterSettings, LeaderDuties, Parts, TaskPlanning, rest
+from .duties import ClusterSettings, LeaderDuties, Parts, Reports, TaskPlanning, rest
 from .group_member import ForeignWorker, GroupMember
 from .group_protocol import CONNECTOR, Assignment, Subscription
 from .herder import (
@@ -79,8 +78,12 @@ class ClusterWorker:
         self._joined = asyncio.Event()
         self._settled = 0
         self._is_leaving = False
+        self._has_told = False
+        """True if the newest JoinGroup says that this worker leaves."""
         self._planning = TaskPlanning(runtime, self, parts)
         self.duties = LeaderDuties(runtime, self)
+        self.reports = Reports(runtime, self)
+        """The StatusListener of the worker."""
         self._keying = OwnedTask(runtime, "session key")
         self._reading = OwnedTask(runtime, "read of the config topic")
         self._changing = OwnedTask(runtime, "changes of the group")
@@ -91,14 +94,19 @@ class ClusterWorker:
     async def start(self) -> None:
         """Read both topics, and join the group; returns before there is an assignment.
 
-        Raise ConfigError if a topic cannot be used, a ClientError if no broker answers.
+        Raise ConfigError if a topic cannot be used, a ClientError or TimeoutError if brokers do
+        not answer. A worker whose start failed is closed.
         """
-        await self.statuses.start()
-        await self.topic.start()
-        self._take_key()
+        try:
+            await self.statuses.start()
+            await self.topic.start()
+            self._take_key()
+            await self._member.start(self._on_pending)
+        except BaseException:
+            await self._close()
+            raise
         self._changing.start(self._carry_out_changes)
         self._ticking.start(self._tick)
-        await self._member.start(self._on_pending)
 
     async def wait_until_joined(self, timeout_ms: int) -> bool:
         """Wait for an assignment; raise ForeignWorker if the group is one of Apache Kafka's."""
@@ -120,6 +128,9 @@ class ClusterWorker:
             self._joined.clear()
             self._member.rejoin("the worker stops")
             await happens_within(self._joined, self.settings.times.session_timeout_ms)
+        await self._close()
+
+    async def _close(self) -> None:
         await self._member.close()
         for task in (self._changing, self._keying, self._reading):
             await task.stop()
@@ -157,6 +168,7 @@ class ClusterWorker:
         tasks of a newer set.
         """
         self._settle()
+        self._has_told = self._is_leaving
         return Subscription(
             url=self.settings.url, config_offset=self._settled, is_leaving=self._is_leaving
         )
@@ -195,6 +207,9 @@ class ClusterWorker:
         given = self._member.assignment
         if membership.on_taken(change) is None:
             return
+        if self._is_leaving:
+            self._on_last_assignment()
+            return
         self._look_for_foreign_leader(given)
         is_leader = given.leader == membership.member_id
         if not is_leader:
@@ -205,6 +220,15 @@ class ClusterWorker:
         if is_leader:
             self.topic.claim()
         self._joined.set()
+
+    def _on_last_assignment(self) -> None:
+        """Take no work any more; end the membership once the group was told that it ends."""
+        membership = self._member.membership
+        membership.on_given_up(tuple(membership.owned))
+        if self._has_told:
+            self._joined.set()
+        else:
+            self._member.rejoin("the worker stops")
 
     def _look_for_foreign_leader(self, given: Assignment) -> None:
         if not given.is_ours and not self.settings.mixed:
@@ -322,29 +346,3 @@ class ClusterWorker:
             await asyncio.sleep(TICK_MS / 1000)
             now_ms, wall_ms = self._runtime.monotonic_ms(), self._runtime.wall_ms()
             self.carry(self.herder.on_time(now_ms, wall_ms))
-
-    # -- reports of what runs; a StatusListener
-
-    def on_connector(self, name: str, status: Status) -> None:
-        """Take a connector's new status."""
-        self._on_status(TaskId(name, CONNECTOR), status)
-
-    def on_task(self, task: TaskId, status: Status) -> None:
-        """Take a task's new status; one that is restarted by itself tells how often."""
-        count = self.herder.restarts.counts.get(task, 0)
-        if count and status.trace is not None:
-            status = replace(status, trace=f"restarted {count} times\n{status.trace}")
-        self._on_status(task, status)
-
-    def on_topic(self, task: TaskId, topic: str) -> None:
-        """Take a topic that a task uses."""
-        self.statuses.tell_topic(task, topic)
-
-    def on_reconfiguration(self, name: str) -> None:
-        """Ask a connector for its tasks, which have changed."""
-        self.carry(self.herder.on_reconfiguration(name))
-
-    def _on_status(self, item: TaskId, status: Status) -> None:
-        self.statuses.tell(item, status)
-        now_ms = self._runtime.monotonic_ms()
-        self.carry(self.herder.on_status(item, status.state, now_ms))

@@ -277,15 +277,12 @@ def check_sink(props: Mapping[str, str]) -> None:
         raise BadConfig("topics and topics.regex are mutually exclusive options, but both are set.")
     if not topics and not pattern:
         raise BadConfig("Must configure one of topics or topics.regex")
-    if pattern:
-        try:
-            matches = bool(letters) and re.fullmatch(pattern, letters) is not None
-        except re.error as error:
-            raise BadConfig(
-                f"Invalid value {pattern} for configuration topics.regex: {error}"
-            ) from None
-    else:
-        matches = letters in topics
+    try:
+        whole = re.compile(pattern)
+    except re.error as error:
+        why = f"Invalid value {pattern} for configuration topics.regex: {error}"
+        raise BadConfig(why) from None
+    matches = letters in topics or bool(pattern and letters and whole.fullmatch(letters))
     if matches:
         raise BadConfig(
             f"The DLQ topic '{letters}' must not be one of the topics that this sink reads"

@@ -24,7 +24,7 @@ from .herder import Fence, Rules
 from .herding import HerderError, NotLeader
 from .request_signature import DEFAULT, KEY_BYTES, sign
 from .running import Runs
-from .states import TaskId
+from .states import Status, TaskId
 
 if TYPE_CHECKING:
     from .cluster_worker import ClusterWorker
@@ -216,3 +216,36 @@ class LeaderDuties:
             if before > 0 and (before, count) != (1, 1):
                 await self._owner.worker.fence(name, config.connectors[name], before)
             await self._owner.write([fencing_row(name, count)])
+            log.info("connector %s: its old tasks are fenced, %d may start", name, count)
+
+
+class Reports:
+    """Hears from a worker what became of what it runs: a StatusListener."""
+
+    def __init__(self, runtime: Runtime, owner: "ClusterWorker") -> None:
+        self._runtime = runtime
+        self._owner = owner
+
+    def on_connector(self, name: str, status: Status) -> None:
+        """Take a connector's new status."""
+        self._on_status(TaskId(name, CONNECTOR), status)
+
+    def on_task(self, task: TaskId, status: Status) -> None:
+        """Take a task's new status; one that is restarted by itself tells how often."""
+        count = self._owner.herder.restarts.counts.get(task, 0)
+        if count and status.trace is not None:
+            status = replace(status, trace=f"restarted {count} times\n{status.trace}")
+        self._on_status(task, status)
+
+    def on_topic(self, task: TaskId, topic: str) -> None:
+        """Take a topic that a task uses."""
+        self._owner.statuses.tell_topic(task, topic)
+
+    def on_reconfiguration(self, name: str) -> None:
+        """Ask a connector for its tasks, which have changed."""
+        self._owner.carry(self._owner.herder.on_reconfiguration(name))
+
+    def _on_status(self, item: TaskId, status: Status) -> None:
+        self._owner.statuses.tell(item, status)
+        now_ms = self._runtime.monotonic_ms()
+        self._owner.carry(self._owner.herder.on_status(item, status.state, now_ms))

@@ -235,8 +235,11 @@ class GroupMember:
             now_ms = self._runtime.monotonic_ms()
             silent_ms = now_ms - self._heard_ms
             if silent_ms >= silence_ms:
-                reason = f"no answer of the coordinator for {silence_ms} ms: the work is given up"
-                log.warning("%s: %s", self._coordinator, reason)
+                log.warning(
+                    "%s: no answer of the coordinator for %d ms: the work is given up",
+                    *(self._coordinator, silent_ms),
+                )
+                reason = "the coordinator was silent for too long"
                 membership.on_silence(reason)
                 self._loop.on_pending()
                 self._loop.wake()

@@ -49,7 +49,7 @@ class TaskFailed(MinikafkaError):
 
 
 class ProcessLost(MinikafkaError):
-    """The process of a task has ended by itself; `errors` of its standard error say why."""
+    """The process of a task has ended by itself; its standard error is the worker's."""
 
 
 def trace_of(error: BaseException) -> str:
@@ -170,9 +170,9 @@ class ProcessHost(ThreadHost):
 
     def _remote(self, ask: Ask, stop: Stop) -> "_Child":
         self._child = _Child(self._name, self._made_there, ask)
-        if stop.is_set():
-            self._child.stop.set()
         self.stop = self._child.stop
+        if stop.is_set():
+            self.stop.set()
         return self._child
 
     def leave(self) -> None:
@@ -214,7 +214,9 @@ class _Child:
         except (EOFError, OSError) as error:
             self.process.join(1)
             code = self.process.exitcode
-            raise ProcessLost(f"the process of the task has ended, exit code {code}") from error
+            raise ProcessLost(
+                f"the process of the task has ended with {code}; the worker's log may say why"
+            ) from error
         if message[0] == "failed":
             raise TaskFailed(message[1])
         return message[1]

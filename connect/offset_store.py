@@ -6,6 +6,7 @@ for the REST API. Never here: which offsets may be committed.
 
 import asyncio
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -22,6 +23,8 @@ from ..runtime.runtime import Runtime
 from ..storage.files import Files
 from .offsets import Bytes, OffsetMap, Pair
 
+log = logging.getLogger(__name__)
+
 END = -1
 READ_WITHIN_MS = 60_000
 """How long a read to the end may take: open transactions may have to end first."""
@@ -32,7 +35,7 @@ class OffsetsUnreadable(MinikafkaError):
 
 
 class OffsetStore(Protocol):
-    """Where source offsets are kept."""
+    """Keeps source offsets durably."""
 
     map: OffsetMap
 
@@ -78,6 +81,7 @@ class TopicOffsets:
         self._settings = settings
         self._producer: Producer[bytes, bytes] | None = None
         self._reading = asyncio.Lock()
+        self.is_started = False
         self._partitions: list[TopicPartition] = []
         reading = {
             **settings["consumer"],
@@ -90,6 +94,7 @@ class TopicOffsets:
 
     async def start(self) -> None:
         """Create the topic if it is missing, and read it to its end."""
+        self.is_started = True
         await self._admin.start()
         await self._consumer.start()
         await create_topic(self._admin, self._new_topic)
@@ -112,12 +117,17 @@ class TopicOffsets:
         # Not the last stable offset: what a fenced task has committed must be seen by its
         # successor, even behind an open transaction of another task (KIP-618).
         ends = await self._admin.list_offsets(dict.fromkeys(self._partitions, END))
+        self._consumer.resume(*self._partitions)
         for partition, end in ends.items():
             while await self._consumer.position(partition) < end.offset:
                 for columns in await self._consumer.poll_columns(500):
                     keys = columns.keys or [None] * len(columns.values)
                     for key, value in zip(keys, columns.values, strict=True):
-                        self.map.apply(key, value)
+                        why = self.map.apply(key, value)
+                        if why is not None:
+                            log.warning("%s: a record is no offset, %s", self.topic, why)
+        # Until the next time nothing is fetched ahead, which would only take memory.
+        self._consumer.pause(*self._partitions)
 
     async def write(self, connector: str, pairs: Sequence[Pair]) -> None:
         """Write offsets and wait for their acknowledgement."""

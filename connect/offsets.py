@@ -6,13 +6,10 @@ in whatever order; a partition keeps the bytes of its first key, because compact
 """
 
 import json
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from .api import SourceOffset, SourcePartition
-
-log = logging.getLogger(__name__)
 
 Pair = tuple[SourcePartition, SourceOffset | None]
 """A source partition and its offset; None removes it."""
@@ -42,8 +39,8 @@ class OffsetMap:
     def __init__(self) -> None:
         self._entries: dict[str, dict[str, _Entry]] = {}
 
-    def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Take a record of the offsets topic. One that is none of Connect's is logged and left."""
+    def apply(self, key: bytes | None, value: bytes | None) -> str | None:
+        """Take a record of the offsets topic; return why it is left if it is none of Connect's."""
         try:
             connector, partition = json.loads(key or b"null")
             offset = None if value is None else json.loads(value)
@@ -52,13 +49,13 @@ class OffsetMap:
             if offset is not None and not isinstance(offset, dict):
                 raise ValueError("the value is no object")
         except (ValueError, TypeError) as error:
-            log.warning("a record of the offsets topic is ignored, key %.200r: %s", key, error)
-            return
+            return f"key {(key or b'')[:200]!r}: {error}"
         entries = self._entries.setdefault(connector, {})
         if offset is None:
             entries.pop(identity(partition), None)
         else:
             entries[identity(partition)] = _Entry(key or b"", partition, offset)
+        return None
 
     def records(self, connector: str, pairs: Iterable[Pair]) -> list[Bytes]:
         """Return the records that set these offsets; `apply` them once they are written.

@@ -107,6 +107,7 @@ BUILTINS: Final = (
     Builtin("HttpSink", _SINK, "connectors.http_sink:HttpSink"),
     Builtin("SqlSource", _SOURCE, "connectors.sql_source:SqlSource"),
     Builtin("SqlSink", _SINK, "connectors.sql_sink:SqlSink"),
+    Builtin("PostgresSource", _SOURCE, "connectors.postgres_source:PostgresSource"),
     Builtin("ObjectSource", _SOURCE, "connectors.object_source:ObjectSource"),
     Builtin("ObjectSink", _SINK, "connectors.object_sink:ObjectSink"),
     *(
@@ -214,13 +215,9 @@ class Plugins:
         for row in (*map(_builtin, BUILTINS), *_installed()):
             self._rows.setdefault(row.name, []).append(row)
 
-    def find(self, class_name: str, kind: PluginKind) -> type[Any]:
-        """Return the class of that name. Raise PluginError if there is none of this kind.
-
-        For connectors, either kind of CONNECTOR_KINDS may be asked for; `find_connector` takes
-        both.
-        """
-        return self._find(class_name.strip(), (kind,))
+    def find(self, class_name: str, kind: PluginKind | str) -> type[Any]:
+        """Return the class of that name. Raise PluginError if there is none of this kind."""
+        return self._find(class_name.strip(), (PluginKind(kind),))
 
     def find_connector(self, class_name: str) -> tuple[type[Any], PluginKind]:
         """Return a connector's class, and whether it is a source or a sink."""

@@ -6,7 +6,7 @@ still under way when its item must stop is cancelled first. It decides nothing.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from ..runtime.runtime import Runtime
@@ -43,7 +43,7 @@ class Runs(Protocol):
     ) -> None:
         """Start a task; a failure becomes its status."""
 
-    async def stop_tasks(self, tasks: Iterable[TaskId]) -> None:
+    async def stop_tasks(self, tasks: Sequence[TaskId]) -> None:
         """Stop tasks, all at once; those that do not end in time are abandoned."""
 
     def set_target(self, name: str, target: TargetState) -> None:

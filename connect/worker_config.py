@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..client.config import CommonConfig, settings_like
-from ..runtime.config import INT32_MAX, check_keys, config_table, from_mapping, setting
+from ..runtime.config import (
+    INT32_MAX,
+    check_keys,
+    config_table,
+    from_mapping,
+    handed,
+    part,
+    setting,
+)
 from ..runtime.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -18,6 +26,7 @@ PASSED_ON: Final = (
     "key.converter.",
     "value.converter.",
     "header.converter.",
+    "listeners.https.",
     "producer.",
     "consumer.",
     "admin.",
@@ -70,8 +79,11 @@ KNOWN_UNUSED: Final[dict[str, str]] = {
 
 
 @config_table
-class WorkerConfig(CommonConfig):
-    """The settings of one worker; the keys of clients are those of all its clients."""
+class WorkerConfig:
+    """The settings of one worker."""
+
+    clients: CommonConfig = part(CommonConfig)
+    """The settings that all clients of the worker share."""
 
     key_converter: str = setting(
         "key.converter",
@@ -285,6 +297,8 @@ class WorkerConfig(CommonConfig):
         doc="Create missing topics of sources that set topic.creation.default.partitions and"
         " topic.creation.default.replication.factor (KIP-158).",
     )
+    props: Mapping[str, str] = handed()
+    """All keys of the worker's file, those that are passed on among them."""
     mixed: bool = setting(
         "minikafka.connect.mixed",
         False,
@@ -303,9 +317,19 @@ class WorkerConfig(CommonConfig):
         return self.exactly_once_source_support == "enabled"
 
     @property
+    def client_id(self) -> str:
+        """The name of the worker's own clients in broker logs."""
+        return self.clients.client_id
+
+    def storage_configs(self, prefix: str) -> dict[str, str]:
+        """Return the topic settings behind `prefix`, as `offset.storage.` (KIP-605)."""
+        found = {"cleanup.policy": "compact", **below(self.props, prefix)}
+        return {key: value for key, value in found.items() if prefix + key not in WORKER_KEYS}
+
+    @property
     def common(self) -> dict[str, Any]:
         """Arguments by which a client connects as this worker does; they name no client.id."""
-        found = settings_like(self)
+        found = settings_like(self.clients)
         del found["client_id"]
         return found
 
@@ -349,7 +373,14 @@ def worker_config(props: Mapping[str, str]) -> WorkerConfig:
     }
     for warning in check_keys(own, WorkerConfig, known_unused=KNOWN_UNUSED):
         log.warning("%s", warning)
-    return from_mapping(WorkerConfig, own)
+    return from_mapping(WorkerConfig, own, {"props": dict(props)})
+
+
+def below(props: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """Return the keys behind `prefix`, without it."""
+    return {
+        key.removeprefix(prefix): value for key, value in props.items() if key.startswith(prefix)
+    }
 
 
 WORKER_KEYS: Final = tuple(row.key for row in WorkerConfig.SETTINGS)  # type: ignore[attr-defined]

@@ -36,6 +36,12 @@ SECTIONS = {
         "dlq": "List dead letters, requeue them, discard them.",
         "trace": "Tell the life of one record.",
     },
+    "Data in and out": {
+        "connect": "List, create, change and watch the connectors of running workers.",
+        "connect-standalone": "Run connectors in one worker, without a group.",
+        "connect-distributed": "Run a worker of a group that shares connectors.",
+        "mirror": "Mirror topics and groups between clusters, as MirrorMaker 2.",
+    },
     "Groups and transactions": {
         "consumer-groups": "List, describe, delete and reset groups of consumers.",
         "groups": "List groups of every type.",
@@ -82,8 +88,12 @@ ELSEWHERE = {
     "server-stop": "minikafka.deploy.server_stop",
     "completion": "minikafka.deploy.completion",
     "plan": "minikafka.deploy.plan.command",
+    "connect": "minikafka.connect.cli.connect",
+    "connect-standalone": "minikafka.connect.cli.connect_standalone",
+    "connect-distributed": "minikafka.connect.cli.connect_distributed",
     "console": "minikafka.web.console.command",
     "rest": "minikafka.web.rest.command",
+    "mirror": "minikafka.connect.mirror.command",
     "doctor": "minikafka.deploy.doctor.command",
     "generate": "minikafka.deploy.generate.command",
 }

@@ -17,6 +17,7 @@ from ..broker.telemetry.config import TelemetryConfig
 from ..broker.tracing.config import TraceConfig
 from ..broker.upkeep.compaction import CompactionConfig
 from ..client.config import AdminConfig, ConsumerConfig, ProducerConfig
+from ..connect.worker_config import WorkerConfig
 from ..controller.config import ControllerConfig
 from ..protocol.client_metrics import ClientMetricsConfig
 from ..runtime.config import PLUGIN_PREFIXES, Setting, settings_of
@@ -62,6 +63,7 @@ TABLES: Final = {
     "Producer": ProducerConfig,
     "Consumer": ConsumerConfig,
     "Admin": AdminConfig,
+    "Connect: workers": WorkerConfig,
     "REST proxy: minikafka rest": RestConfig,
 }
 

@@ -93,14 +93,14 @@ class Pipes:
 def daemon_command(
     program: str,
     prepare: Callable[..., Plan],
-    options: Sequence[click.Option] = (),
+    options: Sequence[click.Parameter] = (),
     *,
     help: str,
 ) -> click.Command:
     """Make the command: PROGRAM [FILE] [--override k=v] and the options of its log.
 
     `prepare` gets the properties, and by keyword the values of `options`, the program's own
-    options.
+    options and arguments.
     """
 
     def run(

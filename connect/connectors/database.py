@@ -13,6 +13,7 @@ from sqlalchemy import exc
 
 from ..api import ConnectError
 from ..config_def import ConfigDef, ConfigKey, ConfigType, Importance
+from .keys import secret, text
 from .sql_types import ExactDecimal
 
 CONNECT_TIMEOUT_S = 10
@@ -65,32 +66,10 @@ CONNECTION = ConfigDef(
             "it may hold a password.",
             importance=Importance.HIGH,
             check=_is_url,
-            group="Database",
         ),
-        ConfigKey(
-            "connection.user",
-            ConfigType.STRING,
-            "The user, in place of the one in the address.",
-            None,
-            importance=Importance.HIGH,
-            group="Database",
-        ),
-        ConfigKey(
-            "connection.password",
-            ConfigType.PASSWORD,
-            "The password, in place of the one in the address.",
-            None,
-            importance=Importance.HIGH,
-            group="Database",
-        ),
-        ConfigKey(
-            "db.timezone",
-            ConfigType.STRING,
-            "The zone of dates with a time that tell none.",
-            "UTC",
-            check=is_zone,
-            group="Database",
-        ),
+        text("connection.user", "The user, in place of the one in the address.", None),
+        secret("connection.password", "The password, in place of the one in the address."),
+        text("db.timezone", "The zone of dates with a time that tell none.", "UTC", check=is_zone),
     ]
 )
 

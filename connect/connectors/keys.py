@@ -35,7 +35,7 @@ def secret(name: str, doc: str) -> ConfigKey:
     return ConfigKey(name, ConfigType.PASSWORD, doc, None)
 
 
-def listed(name: str, doc: str, check: Check) -> ConfigKey:
+def listed(name: str, doc: str, check: Check | None = None) -> ConfigKey:
     """Return a key for a list of texts, empty by default."""
     return ConfigKey(name, ConfigType.LIST, doc, [], check=check)
 

@@ -7,7 +7,7 @@ reads on behind it. So two tasks together write each record into one file.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -64,6 +64,8 @@ class PartitionFiles:
         self._count = self._bytes = 0
         self._first_ms: int | None = None
         self._is_full = False
+        self._expected: int | None = None
+        """The offset that comes first after a seek; until it comes, rows are those from before."""
 
     def find_end(self) -> int | None:
         """Look for the newest file; return the offset behind it, None if there is no file."""
@@ -86,8 +88,8 @@ class PartitionFiles:
 
     @property
     def is_empty(self) -> bool:
-        """True if all rows that were taken are visible."""
-        return not self._rows
+        """True if all rows that were taken are visible, and none is to come again."""
+        return not self._rows and self._expected is None
 
     @property
     def safe(self) -> int | None:
@@ -103,8 +105,12 @@ class PartitionFiles:
         store raises leaves the rows that were taken where they are: `settle` tries it again.
         """
         start = 0
+        if self._expected is not None:
+            if rows.batch.column("offset")[0].as_py() > self._expected:
+                return None
+            self._expected = None
         while True:
-            if (elsewhere := self.settle()) is not None:
+            if (elsewhere := self.settle(rows)) is not None:
                 return elsewhere
             if start == rows.batch.num_rows:
                 return None
@@ -116,8 +122,8 @@ class PartitionFiles:
             else:
                 self._is_full = True
 
-    def settle(self) -> int | None:
-        """Make the file visible that is complete, if any; as `take`."""
+    def settle(self, more: Rows | None = None) -> int | None:
+        """Make the file visible that is complete, if any; as `take`, of which `more` are rows."""
         if not self._is_full:
             return None
         last = self._rows[-1].batch.column("offset")
@@ -126,16 +132,27 @@ class PartitionFiles:
             [each.batch for each in self._rows], end, self._rules.compression
         )
         if data is not None and not self._store.create(self._name(), data):
-            before = self.next
+            before, dropped = self.next, self._rows
             self._drop()
             reached = self.find_end()
             if reached is None:
                 raise ConnectError(f"a file of {self._partition} is there and cannot be listed")
-            # With the same records as ours it is our own, from before its answer was lost.
-            return None if reached == before else reached
+            if reached == before:  # our own, from before its answer was lost
+                return None
+            self._expect(reached, dropped if more is None else [*dropped, more])
+            return reached
         self.visible = end
         self._drop()
         return None
+
+    def _expect(self, offset: int, dropped: Sequence[Rows]) -> None:
+        """Note which of the rows that are dropped comes first again."""
+        for each in dropped:
+            offsets = each.batch.column("offset")
+            index = pc.index(pc.greater_equal(offsets, offset), True).as_py()
+            if index >= 0:
+                self._expected = int(offsets[index].as_py())
+                return
 
     def _name(self) -> str:
         begins = int(self._rows[0].batch.column("offset")[0].as_py())

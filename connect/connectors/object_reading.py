@@ -9,16 +9,15 @@ import binascii
 import json
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..api import ConnectError
-from ..data import BYTES, STRING, TIMESTAMP, Schema
+from ..data import BYTES, STRING, Schema
 from ..records import Header
-from .arrow_values import connect_schema, from_arrow
+from .arrow_schemas import Rows
 from .object_formats import NEXT_OFFSET
 from .object_store import ObjectStore
 
@@ -71,47 +70,31 @@ def _parquet(store: ObjectStore, path: str, start: int) -> Iterator[ReadRow]:
     with store.fs.open(store.path(path), "rb") as opened:
         try:
             file = pq.ParquetFile(opened)
-            names = file.schema_arrow.names
-            is_ours = NEXT_OFFSET in (file.schema_arrow.metadata or {})
-            schemas = {each.name: connect_schema(each.type) for each in file.schema_arrow}
         except pa.ArrowException as error:
             raise ConnectError(f"{path} is no file of Parquet that can be read: {error}") from None
-        row_schema = connect_schema(pa.struct(list(file.schema_arrow)))
+        rows = Rows(file.schema_arrow, path)
+        is_ours = NEXT_OFFSET in (file.schema_arrow.metadata or {})
+        schemas = dict(rows.schema.fields)
         skip, groups = start, list(range(file.num_row_groups))
-        while groups and skip >= (rows := file.metadata.row_group(groups[0]).num_rows):
-            skip -= rows
+        while groups and skip >= (count := file.metadata.row_group(groups[0]).num_rows):
+            skip -= count
             del groups[0]
         for batch in file.iter_batches(batch_size=1024, row_groups=groups):
             part = batch.slice(min(skip, batch.num_rows))
             skip -= batch.num_rows - part.num_rows
-            columns = {name: part.column(name).to_pylist() for name in names}
-            for index in range(part.num_rows):
-                row = {name: column[index] for name, column in columns.items()}
-                if is_ours:
-                    yield _ours(row, schemas)
-                else:
-                    yield ReadRow(_zoned(from_arrow(row, row_schema), row_schema), row_schema)
+            for row in rows.values(part):
+                yield _ours(row, schemas) if is_ours else ReadRow(row, rows.schema)
 
 
 def _ours(row: dict[str, Any], schemas: dict[str, Schema]) -> ReadRow:
-    value, key = schemas["value"], schemas["key"]
     return ReadRow(
-        from_arrow(row["value"], value),
-        value,
-        from_arrow(row["key"], key),
-        key,
+        row["value"],
+        schemas["value"],
+        row["key"],
+        schemas["key"],
         row["timestamp_ms"],
         tuple(Header(each["key"], each["value"], STRING) for each in row.get("headers") or ()),
     )
-
-
-def _zoned(row: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """Return the row with times that tell no zone taken for UTC."""
-    for name, each in schema.fields:
-        value = row[name]
-        if each.name == TIMESTAMP and isinstance(value, datetime) and value.tzinfo is None:
-            row[name] = value.replace(tzinfo=UTC)
-    return row
 
 
 def _lines(store: ObjectStore, path: str, start: int) -> Iterator[ReadRow]:

@@ -21,8 +21,16 @@ from ..api import (
     SinkConnector,
     SinkContext,
 )
-from ..config_def import BadConfig, ConfigDef, ConfigKey, ConfigType, ConfigValue, Importance
+from ..config_def import (
+    INT64_MAX,
+    BadConfig,
+    ConfigDef,
+    ConfigKey,
+    ConfigType,
+    ConfigValue,
+)
 from ..records import SinkRecord
+from .keys import choice, whole
 from .object_formats import FORMATS, Rows
 from .object_parts import PartitionFiles, Rules
 from .object_store import STORE, ObjectStore
@@ -33,15 +41,11 @@ _COMPRESSIONS = ("none", "gzip", "snappy", "zstd")
 
 OBJECT_SINK = STORE + ConfigDef(
     [
-        ConfigKey(
+        choice(
             "format",
-            ConfigType.STRING,
             "`parquet`: columns offset, timestamp_ms, key, value, headers; `jsonl`: an object with "
             "these fields in each line; `raw`: each value as a file of its own.",
-            "parquet",
-            choices=("parquet", "jsonl", "raw"),
-            importance=Importance.HIGH,
-            group="Files",
+            ("parquet", "jsonl", "raw"),
         ),
         ConfigKey(
             "compression",
@@ -49,46 +53,31 @@ OBJECT_SINK = STORE + ConfigDef(
             "Of Parquet any of these; of JSON lines `none` or `gzip`; raw values are not changed.",
             "none",
             choices=_COMPRESSIONS,
-            group="Files",
         ),
-        ConfigKey(
-            "flush.size",
-            ConfigType.INT,
-            "The records of a file.",
-            100_000,
-            at_least=1,
-            importance=Importance.HIGH,
-            group="Files",
-        ),
-        ConfigKey(
+        whole("flush.size", "The records of a file.", 100000, 1),
+        whole(
             "flush.bytes",
-            ConfigType.INT,
             "A file ends with the record that brings keys and values to this many bytes. As much "
             "memory is taken for each partition.",
             16 * 2**20,
-            at_least=1,
-            at_most=2**30,
-            group="Files",
+            1,
+            2**30,
         ),
-        ConfigKey(
+        whole(
             "rotate.interval.ms",
-            ConfigType.LONG,
             "A record whose time is this much after that of the file's first one begins another "
             "file; -1: none does. Only a record ends a file, no clock: what comes last stays "
             "invisible until more comes.",
             -1,
-            at_least=-1,
-            group="Files",
+            -1,
+            INT64_MAX,
         ),
-        ConfigKey(
+        whole(
             "filename.offset.zero.pad.width",
-            ConfigType.INT,
             "The digits of the offset in the name of a file, filled with zeros.",
             10,
-            at_least=1,
-            at_most=20,
-            importance=Importance.LOW,
-            group="Files",
+            1,
+            20,
         ),
     ]
 )
@@ -112,8 +101,6 @@ class ObjectSinkTask(ColumnSinkTask):
         self._rules = Rules.of(self._format, settings)
         self._patience = Patience(settings["max.retries"], settings["retry.backoff.ms"])
         self._parts: dict[TopicPartition, PartitionFiles] = {}
-        self._astray: list[TopicPartition] = []
-        """Partitions that were sought within this call: the rest of it is left out."""
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
         """Go on behind the newest file of each partition."""
@@ -183,14 +170,12 @@ class ObjectSinkTask(ColumnSinkTask):
 
     def _settle(self) -> None:
         """Write files that were complete when the store failed."""
-        self._astray = []
         for partition, part in self._parts.items():
-            moved = self._asked(f"{_named(partition)} cannot be written", part.settle)
-            self._move(partition, moved)
+            self._move(
+                partition, self._asked(f"{_named(partition)} cannot be written", part.settle)
+            )
 
     def _take(self, partition: TopicPartition, rows: Rows) -> None:
-        if partition in self._astray:
-            return
         part = self._parts[partition]
         before = part.visible
         moved = self._asked(f"{_named(partition)} cannot be written", lambda: part.take(rows))
@@ -199,9 +184,8 @@ class ObjectSinkTask(ColumnSinkTask):
             self.context.request_commit()
 
     def _move(self, partition: TopicPartition, offset: int | None) -> None:
-        """Read on elsewhere, behind a file of another task; what is left of the batch is not it."""
+        """Read on elsewhere, behind a file of another task."""
         if offset is not None:
-            self._astray.append(partition)
             self.context.seek(partition, offset)
 
     def _asked(self, what: str, ask: Callable[[], int | None]) -> int | None:

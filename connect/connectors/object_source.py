@@ -12,8 +12,9 @@ from typing import Any
 from zlib import crc32
 
 from ..api import ConnectError, ConnectorContext, Props, SourceConnector, SourceContext, SourceTask
-from ..config_def import BadConfig, ConfigDef, ConfigKey, ConfigType, Importance
+from ..config_def import INT64_MAX, BadConfig, ConfigDef
 from ..records import SourceRecord
+from .keys import choice, flag, text, whole
 from .object_reading import ReadRow, format_of, origin_of, read_rows
 from .object_store import STORE, ObjectStore
 from .patience import Patience
@@ -24,56 +25,30 @@ _SHARE = "task.share"
 
 OBJECT_SOURCE = STORE + ConfigDef(
     [
-        ConfigKey(
+        text(
             "topic",
-            ConfigType.STRING,
             "The topic of the records. `${topic}` is the one in the name of a file that ObjectSink "
             "wrote.",
             TOPIC,
-            importance=Importance.HIGH,
-            group="Records",
         ),
-        ConfigKey(
+        flag(
             "partition.keep",
-            ConfigType.BOOLEAN,
             "Records of files that ObjectSink wrote go to the partition that they came from.",
             False,
-            group="Records",
         ),
-        ConfigKey(
+        choice(
             "format",
-            ConfigType.STRING,
             "`auto` reads .parquet, .jsonl and .ndjson, also with .gz, and .bin, and leaves other "
             "files; another value reads only its own files, and those of other endings as such.",
-            "auto",
-            choices=("auto", "parquet", "jsonl", "raw"),
-            group="Files",
+            ("auto", "parquet", "jsonl", "raw"),
         ),
-        ConfigKey(
+        text(
             "file.pattern",
-            ConfigType.STRING,
             "The paths below store.url that are read, with `*` and `?` as wildcards, also for /.",
             "*",
-            group="Files",
         ),
-        ConfigKey(
-            "poll.interval.ms",
-            ConfigType.LONG,
-            "How often new files are looked for.",
-            5_000,
-            at_least=0,
-            importance=Importance.HIGH,
-            group="Files",
-        ),
-        ConfigKey(
-            "batch.max.rows",
-            ConfigType.INT,
-            "The most rows that are read at once.",
-            1_000,
-            at_least=1,
-            importance=Importance.LOW,
-            group="Files",
-        ),
+        whole("poll.interval.ms", "How often new files are looked for.", 5000, 0, INT64_MAX),
+        whole("batch.max.rows", "The most rows that are read at once.", 1000, 1),
     ]
 )
 

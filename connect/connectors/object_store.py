@@ -11,7 +11,8 @@ from typing import Any
 
 import fsspec
 
-from ..config_def import ConfigDef, ConfigKey, ConfigType, Importance
+from ..config_def import INT64_MAX, ConfigDef
+from .keys import text, whole
 
 OPTION = "store.option."
 ATOMIC_PUT = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
@@ -20,31 +21,16 @@ LOCAL = ("file", "local")
 
 STORE = ConfigDef(
     [
-        ConfigKey(
+        text(
             "store.url",
-            ConfigType.STRING,
             "The folder, as fsspec writes it: `s3://bucket/prefix`, `gs://bucket`, `abfs://container`"
             ", `file:///var/data`. Its package (s3fs, gcsfs, adlfs) must be installed. Settings of "
             "the store are keys `store.option.NAME`, as store.option.endpoint_url.",
-            importance=Importance.HIGH,
-            group="Store",
         ),
-        ConfigKey(
-            "max.retries",
-            ConfigType.INT,
-            "How often in a row something is tried again while the store fails.",
-            10,
-            at_least=0,
-            group="Store",
+        whole(
+            "max.retries", "How often in a row something is tried again while the store fails.", 10
         ),
-        ConfigKey(
-            "retry.backoff.ms",
-            ConfigType.LONG,
-            "The wait before that.",
-            5_000,
-            at_least=0,
-            group="Store",
-        ),
+        whole("retry.backoff.ms", "The wait before that.", 5000, 0, INT64_MAX),
     ]
 )
 

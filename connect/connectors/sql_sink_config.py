@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..config_def import ConfigDef, ConfigKey, ConfigType, ConfigValue, Importance
+from ..config_def import ConfigDef, ConfigValue
 from .database import CONNECTION
+from .keys import choice, flag, listed, text, whole
 
 TOPIC = "${topic}"
 KAFKA_COLUMNS = ("__connect_topic", "__connect_partition", "__connect_offset")
@@ -18,103 +19,54 @@ def _has_topic(text: str) -> str | None:
 
 SQL_SINK = CONNECTION + ConfigDef(
     [
-        ConfigKey(
+        choice(
             "insert.mode",
-            ConfigType.STRING,
             "`insert` adds rows; `upsert` replaces those of equal primary key; `update` changes "
             "only rows that exist.",
-            "insert",
-            choices=("insert", "upsert", "update"),
-            importance=Importance.HIGH,
-            group="Writes",
+            ("insert", "upsert", "update"),
         ),
-        ConfigKey(
+        flag(
             "delete.enabled",
-            ConfigType.BOOLEAN,
             "A record without a value deletes the row of its key; it needs pk.mode=record_key.",
             False,
-            group="Writes",
         ),
-        ConfigKey(
-            "batch.size",
-            ConfigType.INT,
-            "The most records of one transaction.",
-            3_000,
-            at_least=1,
-            group="Writes",
+        whole("batch.size", "The most records of one transaction.", 3000, 1),
+        whole(
+            "max.retries", "How often in a row a batch is tried again while the database fails.", 10
         ),
-        ConfigKey(
-            "max.retries",
-            ConfigType.INT,
-            "How often in a row a batch is tried again while the database fails.",
-            10,
-            at_least=0,
-            group="Writes",
-        ),
-        ConfigKey(
-            "retry.backoff.ms",
-            ConfigType.INT,
-            "The wait before that.",
-            3_000,
-            at_least=0,
-            group="Writes",
-        ),
-        ConfigKey(
+        whole("retry.backoff.ms", "The wait before that.", 3000),
+        text(
             "table.name.format",
-            ConfigType.STRING,
             "The table, or schema.table, of a record. `${topic}` is its topic, as a whole: a point "
             "in a topic's name is a part of the table's name.",
             TOPIC,
             check=_has_topic,
-            group="Tables",
         ),
-        ConfigKey(
+        choice(
             "pk.mode",
-            ConfigType.STRING,
             "The primary key: `none`, the record's place (`kafka`), its key (`record_key`) or "
             "fields of its value (`record_value`).",
-            "none",
-            choices=("none", "kafka", "record_key", "record_value"),
-            importance=Importance.HIGH,
-            group="Tables",
+            ("none", "kafka", "record_key", "record_value"),
         ),
-        ConfigKey(
+        listed(
             "pk.fields",
-            ConfigType.LIST,
             "The columns of the primary key. kafka: three, for topic, partition and offset, or "
             "empty; record_key: the fields of the key, empty for all, or the one name of a key "
             "that is no struct; record_value: fields of the value, empty for all.",
-            (),
-            group="Tables",
         ),
-        ConfigKey(
-            "fields.whitelist",
-            ConfigType.LIST,
-            "The fields of the value that are written; empty: all.",
-            (),
-            group="Tables",
+        listed("fields.whitelist", "The fields of the value that are written; empty: all."),
+        flag(
+            "auto.create", "Create a table that is not there from the schemas of a record.", False
         ),
-        ConfigKey(
-            "auto.create",
-            ConfigType.BOOLEAN,
-            "Create a table that is not there from the schemas of a record.",
-            False,
-            group="Tables",
-        ),
-        ConfigKey(
+        flag(
             "auto.evolve",
-            ConfigType.BOOLEAN,
             "Add columns for fields that are new and optional. No column is changed or dropped.",
             False,
-            group="Tables",
         ),
-        ConfigKey(
+        text(
             "offsets.schema",
-            ConfigType.STRING,
             "The schema of the table minikafka_connect_offsets; empty: the default one.",
             "",
-            importance=Importance.LOW,
-            group="Tables",
         ),
     ]
 )

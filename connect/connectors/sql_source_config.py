@@ -5,27 +5,19 @@ from typing import Any
 
 from ..config_def import INT64_MAX, ConfigDef, ConfigKey, ConfigType, ConfigValue, Importance
 from .database import CONNECTION
+from .keys import choice, flag, listed, text, whole
 
 MODES = ("bulk", "incrementing", "timestamp", "timestamp+incrementing")
 
 SQL_SOURCE = CONNECTION + ConfigDef(
     [
-        ConfigKey(
+        whole(
             "connection.attempts",
-            ConfigType.INT,
             "How often in a row reading is tried while the database fails.",
             3,
-            at_least=1,
-            group="Database",
+            1,
         ),
-        ConfigKey(
-            "connection.backoff.ms",
-            ConfigType.LONG,
-            "The wait between these.",
-            10_000,
-            at_least=0,
-            group="Database",
-        ),
+        whole("connection.backoff.ms", "The wait between these.", 10000, 0, INT64_MAX),
         ConfigKey(
             "mode",
             ConfigType.STRING,
@@ -34,21 +26,15 @@ SQL_SOURCE = CONNECTION + ConfigDef(
             "by both; `bulk` reads everything again each time.",
             choices=MODES,
             importance=Importance.HIGH,
-            group="Mode",
         ),
-        ConfigKey(
+        text(
             "incrementing.column.name",
-            ConfigType.STRING,
             "The column that grows from row to row; empty: the only column of the primary key.",
             "",
-            group="Mode",
         ),
-        ConfigKey(
+        listed(
             "timestamp.column.name",
-            ConfigType.LIST,
             "The column with the time of the last change; of several, the first that is not null.",
-            (),
-            group="Mode",
         ),
         ConfigKey(
             "timestamp.initial",
@@ -57,103 +43,65 @@ SQL_SOURCE = CONNECTION + ConfigDef(
             "is the time of the start.",
             None,
             at_least=-1,
-            group="Mode",
         ),
-        ConfigKey(
+        whole(
             "timestamp.delay.interval.ms",
-            ConfigType.LONG,
             "Rows are read this long after their time, by the database's clock. It must be longer "
             "than a transaction takes: a row that becomes visible later is lost.",
             0,
-            at_least=0,
-            importance=Importance.HIGH,
-            group="Mode",
+            0,
+            INT64_MAX,
         ),
-        ConfigKey(
+        whole(
             "incrementing.delay.interval.ms",
-            ConfigType.LONG,
             "In mode incrementing, rows are read this long after a row with as high a number was "
             "seen, so that slower transactions with lower numbers are not lost.",
             0,
-            at_least=0,
-            group="Mode",
+            0,
+            INT64_MAX,
         ),
-        ConfigKey(
+        flag(
             "validate.non.null",
-            ConfigType.BOOLEAN,
             "Refuse tables in which the columns above may be null; rows with null are not read.",
             True,
-            importance=Importance.LOW,
-            group="Mode",
         ),
-        ConfigKey(
+        listed(
             "table.whitelist",
-            ConfigType.LIST,
             "The tables, as `table` or `schema.table`; empty: all of the default schema.",
-            (),
-            group="Tables",
         ),
-        ConfigKey(
-            "tables", ConfigType.LIST, "Another name for table.whitelist.", (), group="Tables"
-        ),
-        ConfigKey(
-            "table.blacklist",
-            ConfigType.LIST,
-            "The tables that are left out, where all are read.",
-            (),
-            group="Tables",
-        ),
-        ConfigKey(
+        listed("tables", "Another name for table.whitelist."),
+        listed("table.blacklist", "The tables that are left out, where all are read."),
+        whole(
             "table.poll.interval.ms",
-            ConfigType.LONG,
             "How often new columns are looked for, and where all tables are read, new tables.",
-            60_000,
-            at_least=1,
-            importance=Importance.LOW,
-            group="Tables",
+            60000,
+            1,
+            INT64_MAX,
         ),
-        ConfigKey(
+        text(
             "query",
-            ConfigType.STRING,
             "A SELECT that is read in place of tables. Types are told by its values; a view has "
             "better ones.",
             "",
-            group="Tables",
         ),
-        ConfigKey(
+        text(
             "topic.prefix",
-            ConfigType.STRING,
             "Put before the name of a table for the name of its topic; of a query, the topic.",
-            importance=Importance.HIGH,
-            group="Records",
         ),
-        ConfigKey(
-            "poll.interval.ms",
-            ConfigType.LONG,
-            "The wait after all rows of a table were read.",
-            5_000,
-            at_least=0,
-            importance=Importance.HIGH,
-            group="Records",
+        whole(
+            "poll.interval.ms", "The wait after all rows of a table were read.", 5000, 0, INT64_MAX
         ),
-        ConfigKey(
+        whole(
             "batch.max.rows",
-            ConfigType.INT,
             "About how many rows are read at once. Rows of equal time in a table without a primary "
             "key stay together.",
             100,
-            at_least=1,
-            importance=Importance.LOW,
-            group="Records",
+            1,
         ),
-        ConfigKey(
+        choice(
             "numeric.mapping",
-            ConfigType.STRING,
             "`best_fit` makes int64 and double of decimals that fit, `none` makes none.",
-            "none",
-            choices=("none", "best_fit"),
-            importance=Importance.LOW,
-            group="Records",
+            ("none", "best_fit"),
         ),
     ]
 )

@@ -20,6 +20,8 @@ class MirrorConnector(SourceConnector):
 
     switches: ClassVar[Sequence[str]] = ("enabled",)
     """Keys that all must be true, or there are no tasks."""
+    ends: ClassVar[Sequence[str]] = ("source", "target")
+    """The ends that the connector asks."""
     dealt: ClassVar[str]
     """The key of a task's configuration that has its part, a JSON list."""
     place: ClassVar[Mapping[str, type]]
@@ -40,7 +42,7 @@ class MirrorConnector(SourceConnector):
         if not all(self.settings[key] for key in self.switches):
             return
         self._timeout_s = self.settings["admin.timeout.ms"] / 1000
-        self.upkeep = Upkeep(props, context)
+        self.upkeep = Upkeep(props, context, self.ends)
         self.is_on = True
         self.upkeep.begin(self._first, self._timeout_s)
         for key, doing, job in self.jobs():

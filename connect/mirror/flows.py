@@ -5,19 +5,24 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
-from ..herding import Conflict, Herder, NotLeader
+from ..herding import Conflict, Herder, HerderError, NotLeader
+from ..states import State
 from .mm2_config import Flow, Mm2Config
 
 log = logging.getLogger(__name__)
 
+RESTART_S = 15
+"""Seconds between two looks for connectors that failed."""
 TRIES = 30
 """How often a worker is asked to take a configuration while its group settles, 1 s apart."""
 
 
-class FlowWorker(Protocol):
+class Running(Protocol):
     """A worker that runs."""
 
-    herder: Herder
+    @property
+    def herder(self) -> Herder:
+        """The herder of the worker."""
 
     def ready(self) -> Mapping[str, object]:
         """Return its id and its addresses."""
@@ -26,7 +31,7 @@ class FlowWorker(Protocol):
         """Stop connectors and tasks, and commit their offsets."""
 
 
-StartWorker = Callable[[dict[str, str]], Awaitable[FlowWorker]]
+StartWorker = Callable[[dict[str, str]], Awaitable[Running]]
 """Starts a worker with these properties."""
 
 
@@ -37,7 +42,8 @@ class Mirroring:
         self._config = config
         self._flows = flows
         self._start_worker = start_worker
-        self._workers: dict[Flow, FlowWorker] = {}
+        self._workers: dict[Flow, Running] = {}
+        self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start the workers, and their connectors. Raise HerderError if one is refused."""
@@ -45,6 +51,24 @@ class Mirroring:
             worker = await self._start_worker(self._config.worker_props(flow))
             self._workers[flow] = worker
             await self._configure(flow, worker.herder)
+        self._watching = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(RESTART_S)
+            await self.restart_failed()
+
+    async def restart_failed(self) -> None:
+        """Start connectors again that failed, as when a cluster was not there yet."""
+        for flow, worker in self._workers.items():
+            for name in self._config.connectors(flow):
+                try:
+                    status = await worker.herder.status(name)
+                    if status["connector"]["state"] == State.FAILED.value:
+                        log.info("%s: %s is started again", flow, name)
+                        await worker.herder.restart_connector(name)
+                except HerderError as error:
+                    log.debug("%s: %s: %s", flow, name, error)
 
     async def _configure(self, flow: Flow, herder: Herder) -> None:
         """Give a flow's connectors their configuration, and delete those that it has no more.
@@ -78,5 +102,7 @@ class Mirroring:
 
     async def stop(self) -> None:
         """Stop all workers, at once."""
+        if self._watching is not None:
+            self._watching.cancel()
         workers = list(self._workers.values())
         await asyncio.gather(*(worker.stop() for worker in workers))

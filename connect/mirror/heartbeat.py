@@ -55,6 +55,7 @@ class MirrorHeartbeat(MirrorConnector):
     config = HEARTBEAT
     task = MirrorHeartbeatTask
     switches = ("emit.heartbeats.enabled",)
+    ends = ("target",)
     dealt = "task.index"
     place: ClassVar[Mapping[str, type]] = {SOURCE_FIELD: str, TARGET_FIELD: str}
 

@@ -4,7 +4,7 @@ Keys of a cluster begin with its alias (`A.bootstrap.servers`), keys of a flow w
 (`A->B.topics`); others count for all. What wins is the narrowest (MirrorMakerConfig, KIP-382).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from ...client.config import CommonConfig
@@ -49,9 +49,18 @@ class Flow(NamedTuple):
 class Mm2Config:
     """A parsed file; secrets are in it as they were written."""
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
-        """Check clusters and flows. Raise BadConfig with what is wrong and what to do."""
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        resolve: Callable[[Mapping[str, str]], Mapping[str, str]] = dict,
+    ) -> None:
+        """Check clusters and flows. Raise BadConfig with what is wrong and what to do.
+
+        `resolve` puts values in place of references (`${file:...}`), for workers and clients; those
+        of connectors are left to their worker.
+        """
         self._all = dict(properties)
+        self._resolve = resolve
         self.clusters = [each.strip() for each in self._all.get("clusters", "").split(",")]
         self.clusters = list(dict.fromkeys(each for each in self.clusters if each))
         if len(self.clusters) < 2:
@@ -99,6 +108,8 @@ class Mm2Config:
         props = {
             "client.id": str(flow),
             "group.id": f"{flow.source}-mm2",
+            "scheduled.rebalance.max.delay.ms": "0",
+            "minikafka.connect.task.restart.backoff.ms": "10000",
             "offset.storage.topic": f"mm2-offsets.{flow.source}.internal",
             "status.storage.topic": f"mm2-status.{flow.source}.internal",
             "config.storage.topic": f"mm2-configs.{flow.source}.internal",
@@ -106,11 +117,13 @@ class Mm2Config:
             "value.converter": BYTES,
             "header.converter": BYTES,
         }
-        return props | self._beginning(WORKER_PREFIXES) | self._cluster(flow.target)
+        props |= self._beginning(WORKER_PREFIXES) | self._cluster(flow.target)
+        return dict(self._resolve(props))
 
     def client_props(self, alias: str) -> dict[str, str]:
         """Return the settings of a client of a cluster."""
-        return {key: value for key, value in self._cluster(alias).items() if key in CLIENT_KEYS}
+        found = {key: value for key, value in self._cluster(alias).items() if key in CLIENT_KEYS}
+        return dict(self._resolve(found))
 
     def unused(self) -> list[str]:
         """Return the keys of the file that count for nothing."""

@@ -5,7 +5,6 @@ headers. A gap, which is records that were lost before they were mirrored, is ne
 silence: see `on.gap`. Never here: writing to the target, which the worker does.
 """
 
-import asyncio
 import json
 import logging
 import time
@@ -197,7 +196,10 @@ class MirrorSourceTask(AsyncSourceTask):
     # -- reading
 
     async def records(self) -> AsyncIterator[Sequence[SourceRecord]]:
-        """Yield the records of each poll, which come in order within a partition."""
+        """Yield the records of each poll, in order within a partition; perhaps none.
+
+        With each answer, also an empty one, the worker tells what became of earlier records.
+        """
         while True:
             try:
                 polled = await self._consumer.poll_columns(self._poll_ms)
@@ -207,10 +209,7 @@ class MirrorSourceTask(AsyncSourceTask):
             batch: list[SourceRecord] = []
             for found in polled:
                 batch += self._records_of(found)
-            if batch:
-                yield batch
-            else:
-                await asyncio.sleep(0)
+            yield batch
 
     async def _on_lost(self, error: OffsetOutOfRange | LogTruncated) -> None:
         route = self._routes[error.partition]

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -27,11 +27,15 @@ class Upkeep:
     A connector's calls come from the worker's threads; the jobs run on the loop here.
     """
 
-    def __init__(self, props: Props, context: ConnectorContext) -> None:
+    def __init__(
+        self, props: Props, context: ConnectorContext, ends: Sequence[str] = ("source", "target")
+    ) -> None:
+        """`ends` are those that are asked; another one need not be there."""
         self.name = (
             f"{props['source.cluster.alias']}->{props.get('target.cluster.alias', 'target')}"
         )
         self._context = context
+        self._ends = ends
         self._jobs: list[Future[None]] = []
         self.source, self.target = (
             Admin.from_config(admin_settings(props, end)) for end in ("source", "target")
@@ -53,8 +57,9 @@ class Upkeep:
             raise
 
     async def _open(self, first: Callable[[], Awaitable[None]]) -> None:
-        await self.source.start()
-        await self.target.start()
+        for end, admin in (("source", self.source), ("target", self.target)):
+            if end in self._ends:
+                await admin.start()
         await first()
 
     def every(self, seconds: int, doing: str, job: Callable[[], Awaitable[None]]) -> None:

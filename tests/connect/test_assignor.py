@@ -212,7 +212,7 @@ def test_a_group_of_leavers_is_given_nothing() -> None:
 
 
 MEMBERS = ["a", "b", "c", "d", "e"]
-WHAT = ["join", "die", "leave", "miss", "configure", "wait"]
+WHAT = ["join", "die", "leave", "miss", "configure", "wait", "coup"]
 moves = st.tuples(
     st.sampled_from(WHAT),
     st.sampled_from(MEMBERS),
@@ -241,6 +241,8 @@ def test_whatever_happens_nothing_runs_twice_and_in_the_end_all_is_even(
             group.leaving[member] = None
             group.round(configured)
             del group.held[member], group.leaving[member]
+        elif what == "coup":
+            group.generation += 1  # Another member led in between.
         elif what == "configure":
             configured = work(*size)
         elif what == "wait":

@@ -170,6 +170,23 @@ async def test_x_03_work_is_shared_and_x_04_only_what_moves_stops(stage: Stage) 
 
 
 @staged(brokers=3, broker=BROKER)
+async def test_tasks_of_a_new_set_wait_for_the_slowest_of_the_old_one(stage: Stage) -> None:
+    workers = Workers(stage)
+    await workers.start("w1", "w2", "w3")
+    await workers.create("c", 4)
+    await workers.until_all_run(work("c", tasks=4))
+    # The partition of task 2 is read by task 0 of the next set, on another worker.
+    (name,) = workers.history.running[TaskId("c", 2)]
+    assert TaskId("c", 0) not in workers.history.of(name)
+    slow = workers.members[name].worker
+    slow.stop_seconds = slow.stop_seconds_least = 4.0
+    config = {"connector.class": "Counter", "tasks.max": "2"}
+    await workers.leader.ask(partial(_put, "c", config))
+    # No partition of the source is read by two tasks at a time, which the history checks.
+    await workers.until_all_run(work("c", tasks=2))
+
+
+@staged(brokers=3, broker=BROKER)
 async def test_x_05_the_work_of_a_killed_worker_waits_for_it(stage: Stage) -> None:
     workers = Workers(stage)
     await workers.start("w1", "w2", "w3")
@@ -567,3 +584,6 @@ def test_a_task_that_runs_twice_is_found() -> None:
     assert history.found == []
     history.on_started("w3", TaskId("c", 0), {})
     assert history.found == ["c-0 begins in w3 and runs in w2"]
+    history.on_started("w1", TaskId("d", 0), {"mine": "d/0,d/1"})
+    history.on_started("w2", TaskId("d", 1), {"mine": "d/1"})
+    assert history.found[1:] == ["d-1 in w2 reads d/1, as d-0 in w1"]

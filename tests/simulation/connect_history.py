@@ -4,6 +4,7 @@ Pure. It is notified in the order of time. A life is one process of a worker, fr
 end or death.
 
     a task runs   in a life from `on_started` to `on_stopped`, or until the life ends
+    a partition   of a source, named in a task's configuration, is read by one task at a time
     a source      writes the numbers 0, 1, 2, ... of each of its partitions, each once
 """
 
@@ -28,23 +29,43 @@ class ConnectHistory:
     found: list[str] = field(default_factory=list)
     is_frozen: Callable[[Life], bool] = lambda life: False
     """Returns True for a life whose process is paused: it cannot stop anything, nor work."""
+    _excused: dict[tuple[Life, TaskId], None] = field(default_factory=dict)
+    """What lives ran that were paused; they stop it only after they have woken up."""
     _last: dict[TaskId, Life] = field(default_factory=dict)
 
     def on_started(self, life: Life, item: TaskId, config: Mapping[str, str]) -> None:
         """Note that a life begins to run something."""
         here = self.running.setdefault(item, {})
         for other in here:
-            if not self.is_frozen(other):
+            if self._counts(other, item):
                 self.found.append(f"{item} begins in {life} and runs in {other}")
+        for part in _parts(config):
+            for reader, configs in self.running.items():
+                for other, theirs in configs.items():
+                    if part in _parts(theirs) and self._counts(other, reader):
+                        self.found.append(f"{item} in {life} reads {part}, as {reader} in {other}")
         here[life] = config
         self.starts[item] += 1
         if self._last.get(item, life) != life:
             self.moves += 1
         self._last[item] = life
 
+    def _counts(self, life: Life, item: TaskId) -> bool:
+        return not self.is_frozen(life) and (life, item) not in self._excused
+
     def on_stopped(self, life: Life, item: TaskId) -> None:
         """Note that it runs there no more."""
         self.running.get(item, {}).pop(life, None)
+        self._excused.pop((life, item), None)
+
+    def on_paused(self, life: Life) -> None:
+        """Note that a life sleeps, perhaps longer than its session lasts."""
+        self._excused.update({(life, item): None for item in self.of(life)})
+
+    def lives_of(self, name: str) -> list[Life]:
+        """Return the lives of a worker that run something."""
+        lives = {life: None for here in self.running.values() for life in here}
+        return [life for life in lives if life.partition("/")[0] == name]
 
     def on_ended(self, life: Life) -> None:
         """Note that a life is over, and so all that it ran."""
@@ -63,6 +84,10 @@ class ConnectHistory:
         """True if exactly these run, each in one life."""
         runs = self.runs()
         return list(runs) == sorted(items) and all(len(each) == 1 for each in runs.values())
+
+
+def _parts(config: Mapping[str, str]) -> list[str]:
+    return config.get("mine", "").split(",") if "mine" in config else []
 
 
 def check_output(written: Iterable[bytes]) -> list[str]:

@@ -46,6 +46,9 @@ class SimWorker:
         self.cluster: ClusterWorker
         self.stop_seconds = 0.2
         """The most seconds that a task takes to stop."""
+        self.stop_seconds_least = 0.0
+        self.seconds_between = 0.3
+        """The most seconds between two transactions of a source."""
         self.counts = True
         """False for tasks that only seem to do something."""
         self.fails: dict[TaskId, None] = {}
@@ -62,7 +65,7 @@ class SimWorker:
         await asyncio.sleep(0.05 * self._runtime.rng.random())
         self._connectors[name] = props
         self._history.on_started(self.life, TaskId(name, CONNECTOR), props)
-        self.cluster.on_connector(name, Status(State.RUNNING, self.worker_id, generation))
+        self.cluster.reports.on_connector(name, Status(State.RUNNING, self.worker_id, generation))
 
     async def stop_connector(self, name: str) -> None:
         await asyncio.sleep(0.05 * self._runtime.rng.random())
@@ -87,18 +90,18 @@ class SimWorker:
         self._history.on_started(self.life, task, task_props)
         if task in self.fails:
             failed = Status(State.FAILED, self.worker_id, generation, "it fails")
-            self.cluster.on_task(task, failed)
+            self.cluster.reports.on_task(task, failed)
             return
         if self.counts:
             source = self._count(task, task_props, generation)
             self._tasks[task] = self._runtime.spawn(source, f"task {task}")
-        self.cluster.on_task(task, Status(State.RUNNING, self.worker_id, generation))
+        self.cluster.reports.on_task(task, Status(State.RUNNING, self.worker_id, generation))
 
     async def stop_tasks(self, tasks: Iterable[TaskId]) -> None:
         await asyncio.gather(*(self._stop(task) for task in tasks))
 
     async def _stop(self, task: TaskId) -> None:
-        taken = self.stop_seconds * self._runtime.rng.random()
+        taken = self._runtime.rng.uniform(self.stop_seconds_least, self.stop_seconds)
         await asyncio.sleep(taken)
         running = self._tasks.pop(task, None)
         if running is not None:
@@ -134,7 +137,7 @@ class SimWorker:
             except MinikafkaError as error:
                 if "Fenced" in type(error).__name__:
                     failed = Status(State.FAILED, self.worker_id, generation, str(error))
-                    self.cluster.on_task(task, failed)
+                    self.cluster.reports.on_task(task, failed)
                     return
                 await asyncio.sleep(self._runtime.rng.random())
 
@@ -158,7 +161,7 @@ class SimWorker:
                             following[each] += 1
                         told = json.dumps(following[each]).encode()
                         producer.send(OFFSETS, told, key=each.encode(), partition=0)
-                await asyncio.sleep(0.3 * rng.random())
+                await asyncio.sleep(self.seconds_between * rng.random())
 
     async def _read_offsets(self) -> dict[str, int]:
         place = TopicPartition(OFFSETS, 0)
@@ -281,6 +284,7 @@ def make_worker(
     worker = SimWorker(runtime, history, bootstrap, life or runtime.name)
     library = SimLibrary()
     worker.counts = changes.pop("counts", True)
+    worker.seconds_between = changes.pop("seconds_between", 0.3)
     mode = changes.pop("exactly_once", "enabled")
     rules = Rules(
         leader_fences=mode != "disabled",

@@ -163,6 +163,14 @@ TRANSITIONS = (
     "group-unanswered",
     "group-left-behind",
     "group-run-failed",
+    # a cluster of Connect
+    "connect-moved",
+    "connect-changed",
+    "connect-refused",
+    "connect-worker-killed",
+    "connect-worker-stopped",
+    "connect-worker-silent",
+    "connect-fenced",
 )
 CELLS: dict[str, tuple[str, ...]] = {
     "fault": (*FAULTS, *LATER_FAULTS, *LAST_FAULTS, *SEALED_FAULTS),
@@ -181,6 +189,8 @@ LOGGED = {
     "unclean leader election lost offsets": "lost-range-reported",
     "metadata: loaded the snapshot": "broker-loaded-snapshot",
     "%r: moved to %s": "replica-moved",
+    "no answer of the coordinator for": "connect-worker-silent",
+    "its old tasks are fenced": "connect-fenced",
 }
 """Transitions that are recognised by a daemon's log message, by a part of it."""
 

@@ -19,6 +19,7 @@ from .invariants import Invariants
 from .metadata_checks import ELR_FEATURE
 from .shape import Shape
 
+CONNECT_TOPICS = ("counted", "connect-offsets", "connect-configs", "connect-status")
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", AUDIT_TOPIC)
 
 
@@ -33,7 +34,11 @@ class Promises:
         if shape.all_group:
             self.flushed.update(
                 dict.fromkeys(
-                    ("extra-1", "extra-2", "state", "later", "now", "also", *INTERNAL_TOPICS)
+                    (
+                        *("extra-1", "extra-2", "state", "later", "now", "also"),
+                        *CONNECT_TOPICS,
+                        *INTERNAL_TOPICS,
+                    )
                 )
             )
         self._overlap = shape.overlap

@@ -20,6 +20,7 @@ from . import (
 from .audit_checks import is_audit_written, judge_audit
 from .cluster import Cluster
 from .compaction_workload import TOPIC
+from .connect_workload import COMPACTED as KEPT
 from .coverage import Coverage
 from .delay_workload import LATER, is_all_forwarded
 from .ear import Ear
@@ -101,7 +102,7 @@ class Scenario:
         if shape.compacts:
             # A delay topic loses what is over.
             compacted = [each for each in INTERNAL_TOPICS if each != AUDIT_TOPIC]
-            self.invariants.compacted = dict.fromkeys((TOPIC, LATER, *compacted))
+            self.invariants.compacted = dict.fromkeys((TOPIC, LATER, *KEPT, *compacted))
         self.invariants.starts.topics = {topic.name: topic for topic in shape.topics}
 
     def _differ(self) -> None:
@@ -180,6 +181,11 @@ class Scenario:
             await cluster.wait_until(
                 lambda: not self.refused.alive, "all that is refused was asked", CONVERGE_SECONDS
             )
+        if self.shape.connects:
+            workload.connect.is_calm = True
+            await cluster.wait_until(
+                workload.connect.is_settled, workload.connect.what_is_missing, 2 * CONVERGE_SECONDS
+            )
         workload.stopping = True
         await cluster.wait_until(
             lambda: not any(process.alive for process in workload.processes),
@@ -243,6 +249,7 @@ class Scenario:
         findings += await self.workload.judge_transactions(history.lossy)
         findings += await self.workload.judge_state()
         findings += await self.workload.judge_delays()
+        findings += await self.workload.judge_connect()
         for finding in findings:
             self.world.violation(finding)
             break

@@ -132,6 +132,8 @@ class Shape:
     """True if there is a compacted topic, and the internal topics are compacted too."""
     delays: bool = False
     """True if there is a delay topic."""
+    connects: int = 0
+    """The number of workers of a Connect cluster; 0 if there is none."""
     audits: bool = False
     """True if changes of the metadata are audited."""
     drift: float = 0.0

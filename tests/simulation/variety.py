@@ -87,6 +87,7 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
             "minikafka.trace.every": rng.choice(("1", "4", "64")),
             "minikafka.trace.headers": rng.choice(("true", "false")),
         }
+    connects = rng.choice((2, 3)) if rng.random() < 0.2 else 0
     return replace(
         shape,
         broker=broker,
@@ -94,6 +95,7 @@ def vary(shape: Shape, rng: random.Random) -> Shape:
         sealed=sealed,
         compacts=compacts,
         delays=delays,
+        connects=connects,
         audits=audits,
         racks=racks,
         directories=directories,

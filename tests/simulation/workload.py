@@ -14,6 +14,7 @@ from minikafka.runtime.errors import MinikafkaError
 from .cluster import Cluster
 from .commit_group_workload import Driver
 from .compaction_workload import SETTINGS, StateHistory, abort_all, keep, read_state, topic_shape
+from .connect_workload import ConnectWork
 from .coverage import Coverage
 from .delay_workload import (
     DelayHistory,
@@ -55,6 +56,7 @@ class Workload:
         self.transactions = TransactionHistory()
         self.state = StateHistory()
         self.delays = DelayHistory()
+        self.connect = ConnectWork(self)
         self.partition_counts = {topic.name: topic.partitions for topic in shape.topics}
         self.on_acknowledged: Callable[[Sent], None] = lambda sent: None
         self.on_polled: Callable[[Partition, int], None] = lambda partition, offset: None
@@ -112,38 +114,43 @@ class Workload:
                         buries=self.buries,
                     )
 
+                if self.shape.connects:
+                    await self.connect.make_topics(admin)
+
         await self.in_process("creator", create)
 
     def start(self) -> None:
         """Start the producers and consumers of the shape."""
         for shape in self.shape.producers:
             body = partial(self._produce, shape)
-            self._start_client(shape.name, body)
+            self.start_client(shape.name, body)
         for number in range(self.shape.consumers):
-            self._start_client(f"consumer-{number}", self._consume)
+            self.start_client(f"consumer-{number}", self._consume)
         for number in range(self.shape.members):
-            self._start_client(f"member-{number}", lambda runtime: Member(self, runtime).run())
+            self.start_client(f"member-{number}", lambda runtime: Member(self, runtime).run())
         for number in range(self.shape.ledgers):
-            self._start_client(f"ledger-{number}", lambda runtime: Ledger(self, runtime).run())
+            self.start_client(f"ledger-{number}", lambda runtime: Ledger(self, runtime).run())
         for number in range(self.shape.pipes):
-            self._start_client(f"pipe-{number}", lambda runtime: Pipe(self, runtime).run())
+            self.start_client(f"pipe-{number}", lambda runtime: Pipe(self, runtime).run())
         for number in range(self.drivers):
-            self._start_client(f"driver-{number}", lambda runtime: Driver(self, runtime).run())
+            self.start_client(f"driver-{number}", lambda runtime: Driver(self, runtime).run())
         if self.shape.compacts:
-            self._start_client("keeper", lambda runtime: keep(self, runtime))
-            self._start_client("aborter", lambda runtime: abort_all(self, runtime))
+            self.start_client("keeper", lambda runtime: keep(self, runtime))
+            self.start_client("aborter", lambda runtime: abort_all(self, runtime))
         if self.shape.delays:
-            self._start_client("parker", lambda runtime: park(self, runtime))
-            self._start_client("parker-2", lambda runtime: park_in_transactions(self, runtime))
-            self._start_client("canceller", lambda runtime: change(self, runtime))
+            self.start_client("parker", lambda runtime: park(self, runtime))
+            self.start_client("parker-2", lambda runtime: park_in_transactions(self, runtime))
+            self.start_client("canceller", lambda runtime: change(self, runtime))
+        if self.shape.connects:
+            self.connect.start()
         if self.shape.ledgers:
-            self._start_client("auditor", lambda runtime: audit(self, runtime))
+            self.start_client("auditor", lambda runtime: audit(self, runtime))
 
     def _compacted_topic(self) -> NewTopic:
         shape = topic_shape(group=self.shape.all_group)
         return NewTopic(shape.name, 1, shape.replication, configs={**shape.configs, **SETTINGS})
 
-    def _start_client(self, name: str, body: Callable[[SimRuntime], Any]) -> None:
+    def start_client(self, name: str, body: Callable[[SimRuntime], Any]) -> None:
         self.processes.append(self.world.start(self.world.add_host(name), name, body))
 
     # -- producing --------------------------------------------------------------------------
@@ -297,6 +304,10 @@ class Workload:
             return []
         await self.in_process("target-reader", partial(read_target, self))
         return self.delays.check()
+
+    async def judge_connect(self) -> list[str]:
+        """Check what a Connect cluster has run and written."""
+        return await self.connect.judge() if self.shape.connects else []
 
     @staticmethod
     async def is_behind(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:

@@ -20,6 +20,7 @@ COPIED = (
         "storage",
         "security",
         "client",
+        "connect",
         "controller",
         "broker",
         "deploy",

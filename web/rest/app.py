@@ -17,7 +17,7 @@ from ...runtime.errors import InvariantViolation, MinikafkaError
 from ..hosts import host_name
 from . import media
 from .call import Call, Desk, to_text
-from .errors import NO_LOGIN, NOT_FOUND, WRONG_HOST, Kind, RestError, answer_of
+from .errors import BUG, NO_LOGIN, NOT_FOUND, WRONG_HOST, Kind, RestError, answer_of
 from .login import PROXY, login_of
 from .openapi import document
 from .routes import OPERATIONS, Operation
@@ -144,4 +144,4 @@ async def _no_route(request: Request, error: HTTPException) -> Response:
 
 async def _bug(request: Request, error: Exception) -> Response:
     log.error("%s %s failed: %r", request.method, request.url.path, error, exc_info=error)
-    return _refusal(request, RestError(Kind(500, 500), "Internal Server Error"))
+    return _refusal(request, RestError(BUG, "Internal Server Error"))

@@ -134,28 +134,32 @@ class Call:
             most = self.desk.settings.rest.max_body_bytes
             parts: list[bytes] = []
             size = 0
-            async for part in self.parts():
+            deadline_ms = self.desk.runtime.monotonic_ms() + BODY_S * 1000
+            async for part in self.parts(BODY_S):
                 size += len(part)
                 if size > most:
                     why = f"The body has more than {most} bytes (minikafka.rest.max.request.bytes)."
                     raise RestError(TOO_LARGE, why)
+                if self.desk.runtime.monotonic_ms() > deadline_ms:
+                    raise RestError(TOO_SLOW, f"The body is not there after {BODY_S} s.")
                 parts.append(part)
             self._body = b"".join(parts)
         return self._body
 
-    async def parts(self, within_s: float = BODY_S) -> AsyncIterator[bytes]:
+    async def parts(self, within_s: float) -> AsyncIterator[bytes]:
         """Yield the body as it arrives; raise RestError if a part takes longer than `within_s`."""
         stream = self.request.stream()
         while True:
             try:
                 async with asyncio.timeout(within_s):
-                    yield await anext(stream)
+                    part = await anext(stream)
             except StopAsyncIteration:
                 return
             except TimeoutError:
                 raise RestError(TOO_SLOW, f"Nothing came for {within_s:.0f} s.") from None
             except ClientDisconnect:
                 raise RestError(BAD_REQUEST, "The client left.") from None
+            yield part
 
     async def json(self, schema: str, kind: Kind | None = None, *, required: bool = True) -> Any:
         """Read the body and return it as JSON that has a schema; raise RestError if it has not.

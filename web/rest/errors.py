@@ -42,10 +42,10 @@ NO_PARTITION: Final = Kind(404, 40402)
 NO_TOPIC_V3: Final = Kind(404, 40403)
 NO_INSTANCE: Final = Kind(404, 40403)
 NO_LEADER: Final = Kind(404, 40404)
+NO_GROUP: Final = Kind(404, 40405)
 NOT_ACCEPTABLE: Final = Kind(406, 406)
 OTHER_FORMAT: Final = Kind(406, 40601)
 TOO_SLOW: Final = Kind(408, 408)
-SUBSCRIBED: Final = Kind(409, 40901)
 INSTANCE_EXISTS: Final = Kind(409, 40902)
 ILLEGAL_STATE: Final = Kind(409, 40903)
 TOO_LARGE: Final = Kind(413, 413)
@@ -56,6 +56,7 @@ PAYLOAD: Final = Kind(422, 42206)
 SERIALIZATION: Final = Kind(422, 42207)
 BATCH: Final = Kind(422, 42208)
 TOO_MANY: Final = Kind(429, 429)
+BUG: Final = Kind(500, 500)
 KAFKA: Final = Kind(500, 50002)
 KAFKA_RETRIABLE: Final = Kind(500, 50003)
 NO_ROOM: Final = Kind(503, 50301)
@@ -69,6 +70,7 @@ _BY_CODE: Final[Mapping[ErrorCode, Kind]] = {
     ErrorCode.SASL_AUTHENTICATION_FAILED: NO_LOGIN,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: NO_TOPIC_V3,
     ErrorCode.LEADER_NOT_AVAILABLE: NO_LEADER,
+    ErrorCode.GROUP_ID_NOT_FOUND: NO_GROUP,
     ErrorCode.BROKER_NOT_AVAILABLE: NO_BROKER,
     **dict.fromkeys(
         (

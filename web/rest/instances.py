@@ -16,6 +16,7 @@ from ...client.records import ConsumerRecord
 from ...protocol.errors import ProtocolError
 from ...protocol.patterns import compiled
 from ...protocol.types import TopicPartition
+from ...runtime.errors import MinikafkaError
 from ...runtime.runtime import Runtime
 from .clients import CLOSE_MS, CLOSE_S
 from .errors import ILLEGAL_STATE, INSTANCE_EXISTS, NO_INSTANCE, NO_ROOM, UNPROCESSABLE, RestError
@@ -106,7 +107,11 @@ class Instance:
         while True:
             left_ms = max(deadline_ms - self.runtime.monotonic_ms(), 0)
             wait_ms = 0 if taken and size >= self.min_bytes else left_ms
-            found = await self._polled(wait_ms, max_bytes - size)
+            try:
+                found = await self._polled(wait_ms, max_bytes - size)
+            except MinikafkaError:
+                self.give_back(taken)
+                raise
             for index, record in enumerate(found):
                 grown = size + len(record.key or b"") + len(record.value or b"")
                 if taken and grown > max_bytes:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from .errors import BAD_REQUEST, TOO_LARGE, RestError
-from .schemas import no_constant
+from .schemas import may_be_halved, no_constant, unicode_of
 
 _BLANK: Final = " \t\r\n"
 _LITERALS: Final = ("true", "false", "null", "-")
@@ -35,7 +35,7 @@ class JsonStream:
             text = self._text + self._decoder.decode(data, is_last)
         except UnicodeDecodeError as error:
             raise RestError(BAD_REQUEST, f"The body is not UTF-8: {error.reason}") from None
-        at, end = 0, len(text)
+        at, end, is_halved = 0, len(text), may_be_halved(text)
         while True:
             while at < end and text[at] in _BLANK:
                 at += 1
@@ -45,6 +45,7 @@ class JsonStream:
                 break
             try:
                 value, at = self._parse(text, at)
+                value = unicode_of(value) if is_halved else value
             except json.JSONDecodeError as error:
                 if is_last or not _is_part(error, text):
                     why = f"The body is not JSON: {error.msg} in {text[at : at + 60]!r}"

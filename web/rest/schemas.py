@@ -183,9 +183,22 @@ QUERY: Final[dict[str, Schema]] = {
 def parsed(body: bytes, kind: Kind = BAD_REQUEST) -> Any:
     """Parse JSON; raise RestError if it is none, or is nested too deeply."""
     try:
-        return json.loads(body, parse_constant=no_constant)
+        text = body.decode()
+        value = json.loads(text, parse_constant=no_constant)
+        return unicode_of(value) if may_be_halved(text) else value
     except (ValueError, RecursionError) as error:
         raise RestError(kind, f"The body is not JSON: {str(error)[:_SHOWN]}") from None
+
+
+def may_be_halved(text: str) -> bool:
+    """True if a JSON text may have half of a surrogate pair, which no UTF-8 can express."""
+    return "\\ud" in text or "\\uD" in text
+
+
+def unicode_of(value: Any) -> Any:
+    """Return a JSON value; raise ValueError if it has half of a surrogate pair."""
+    json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 def no_constant(name: str) -> Any:

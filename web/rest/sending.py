@@ -8,6 +8,7 @@ from ...client.producer.delivery import Delivery
 from ...client.producer.producer import Producer
 from ...client.records import RecordMetadata
 from ...protocol.records.record_batch import Headers
+from ...runtime.errors import MinikafkaError
 from .clients import Held
 from .errors import RestError, answer_of
 from .formats import TYPES, form_of, ms_of, to_bytes
@@ -43,7 +44,7 @@ async def send(
             timestamp_ms=record.timestamp_ms,
             headers=record.headers,
         )
-    except (ClientError, RestError) as error:
+    except MinikafkaError as error:
         return answer_of(error, is_v2=False)
 
 

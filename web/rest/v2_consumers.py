@@ -160,7 +160,7 @@ async def _records(call: Call, instance: Instance) -> Any:
 
 
 async def _commit(call: Call, instance: Instance) -> Any:
-    """Commit offsets, or without a body all that was read. (An offset is the last one read.)"""
+    """Commit offsets, each that of the last record read; without a body, all that was read."""
     wanted = await _offsets(call)
     await instance.commit({at: one._replace(offset=one.offset + 1) for at, one in wanted.items()})
     return {}

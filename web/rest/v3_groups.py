@@ -8,7 +8,7 @@ from ...client.admin.lag_types import PartitionLag
 from ...protocol.errors import ApiError
 from ...protocol.types import TopicPartition
 from .call import Call
-from .errors import NOT_FOUND, RestError
+from .errors import NO_GROUP, NOT_FOUND, RestError
 from .v3_kinds import Object
 
 CONSUMERS: Final = ("consumer", "")
@@ -108,7 +108,7 @@ async def _found(call: Call) -> GroupDescription:
     group_id: str = call.path["consumer_group_id"]
     found = (await (await call.admin()).describe_groups([group_id]))[group_id]
     if found.state == "Dead":
-        raise RestError(NOT_FOUND, f"Consumer group {group_id[:250]} cannot be found.")
+        raise RestError(NO_GROUP, f"Consumer group {group_id[:250]} cannot be found.")
     return found
 
 

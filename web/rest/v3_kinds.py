@@ -192,6 +192,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         },
     ),
 }
+ALONE: Final = ("KafkaPartitionOffset", "KafkaConsumerGroupLagSummary")
+"""The kinds that are in no list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +265,8 @@ def schemas() -> Object:
             "required": [*head, "cluster_id", *needed],
             "properties": {**head, "cluster_id": TYPES["text"], **fields, **related},
         }
+        if kind in ALONE:
+            continue
         items = {"$ref": f"#/components/schemas/{kind}"}
         found[f"{kind}List"] = {
             "type": "object",

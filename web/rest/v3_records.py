@@ -6,6 +6,7 @@ for their acknowledgement, and what is read waits in the consumer's own bound.
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +20,7 @@ from ...runtime.errors import MinikafkaError
 from ..events import SEND_S, Events, Stream, event
 from . import media
 from .call import Call, to_text
-from .errors import BAD_REQUEST, BATCH, RestError, answer_of
+from .errors import BAD_REQUEST, BATCH, BUG, RestError, answer_of
 from .formats import iso_of, v3_record
 from .instances import Record
 from .json_stream import JsonStream
@@ -27,6 +28,8 @@ from .schemas import checked
 from .sending import Typed, record_of, send, settled
 from .v2 import bounds
 from .v3_kinds import Object
+
+log = logging.getLogger(__name__)
 
 WINDOW: Final = 1_000
 """The most records of one stream that are written and not acknowledged."""
@@ -91,6 +94,10 @@ class _Exchange(Response):
                 await self._sent.put(await self._taken(value))
         except RestError as error:
             await self._sent.put((None, error))
+        except Exception as error:
+            # Whoever waits for acknowledgements has to learn that none come any more.
+            log.error("a stream of records failed: %r", error, exc_info=error)
+            await self._sent.put((None, RestError(BUG, "Internal Server Error")))
         await self._sent.put(None)
 
     async def _taken(self, value: Any) -> tuple[Typed | None, Delivery | RestError]:

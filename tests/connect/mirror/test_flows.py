@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minikafka.connect.herding import Conflict, NotLeader
+from minikafka.connect.herding import Conflict, NotFound, NotLeader
 from minikafka.connect.mirror.flows import Mirroring
 from minikafka.connect.mirror.mm2_config import CHECKPOINT, HEARTBEAT, SOURCE, Mm2Config
 
@@ -22,9 +22,18 @@ class FakeHerder:
     def __init__(self, *known: str, refusals: list[Exception] | None = None) -> None:
         self.known: dict[str, Mapping[str, str]] = {key: {} for key in known}
         self.refusals = refusals or []
+        self.failed: list[str] = []
 
     async def connectors(self) -> list[str]:
         return sorted(self.known)
+
+    async def status(self, name: str) -> dict[str, Any]:
+        if name not in self.known:
+            raise NotFound(name)
+        return {"connector": {"state": "FAILED" if name in self.failed else "RUNNING"}}
+
+    async def restart_connector(self, name: str) -> None:
+        self.failed.remove(name)
 
     async def delete(self, name: str) -> None:
         del self.known[name]
@@ -91,3 +100,19 @@ async def test_a_group_that_settles_is_asked_again(monkeypatch: pytest.MonkeyPat
     herders = {"A->B": FakeHerder(refusals=[Conflict("rebalance")] * 2), "B->A": FakeHerder()}
     await run(herders)
     assert sorted(herders["A->B"].known) == sorted([SOURCE, CHECKPOINT, HEARTBEAT])
+
+
+async def test_a_connector_that_failed_is_started_again() -> None:
+    herders = {"A->B": FakeHerder(), "B->A": FakeHerder()}
+    config = Mm2Config(TEXTS)
+
+    async def start(props: dict[str, str]) -> FakeWorker:
+        return FakeWorker(props, herders[props["client.id"]], [])
+
+    mirroring = Mirroring(config, config.flows(), start)
+    await mirroring.start()
+    herders["A->B"].failed = [SOURCE]
+    del herders["B->A"].known[HEARTBEAT]
+    await mirroring.restart_failed()
+    assert herders["A->B"].failed == []
+    await mirroring.stop()

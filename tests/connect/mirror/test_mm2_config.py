@@ -1,5 +1,7 @@
 """mm2.properties: flows, and what connectors and workers get of the file."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from minikafka.connect.config_def import BadConfig
@@ -126,3 +128,16 @@ def test_x_46_a_way_back_under_the_same_name_is_refused_without_the_header(
     config(RING + back + "\nmirror.provenance.header = true")
     flow = back.partition(".")[0]
     config(RING + back + f"\n{flow}.replication.policy.class = DefaultReplicationPolicy")
+
+
+def test_references_are_resolved_for_workers_and_clients_and_left_to_connectors() -> None:
+    text = FILE.replace("= secret", "= ${env:PASSWORD}")
+
+    def resolve(props: Mapping[str, str]) -> Mapping[str, str]:
+        return {key: value.replace("${env:PASSWORD}", "secret") for key, value in props.items()}
+
+    found = Mm2Config(parse_properties(text), resolve)
+    assert found.worker_props(TO_B)["sasl.password"] == "secret"
+    assert found.client_props("B")["sasl.password"] == "secret"
+    connector = found.connector_props(TO_B, SOURCE)
+    assert connector["target.cluster.sasl.password"] == "${env:PASSWORD}"

@@ -44,32 +44,37 @@ def test_a_record_that_was_mirrored_twice_counts_where_it_is_last() -> None:
     assert store_of((100, 10), (100, 12)).translate(HERE, 100) == 12
 
 
-def slots_of_kafka(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What Kafka's rule keeps: in slot i the first sync of the newest's block of 2^i offsets."""
-    slots: list[tuple[int, int]] = []
-    for pair in pairs:
-        if not slots:
-            slots = [pair] * 64
-        slots = [
-            pair if i == 0 or each[0] >> i != pair[0] >> i else each for i, each in enumerate(slots)
-        ]
-    return list(dict.fromkeys(reversed(slots)))
+def test_few_syncs_are_all_kept() -> None:
+    store = store_of(*((n, n) for n in range(0, MOST_SYNCS * 100, 100)))
+    assert [store.translate(HERE, n) for n in (99, 100, 6_299, 6_300)] == [1, 100, 6_201, 6_300]
+
+
+@pytest.mark.parametrize("step", [1, 100, 100_000])
+def test_of_many_syncs_the_one_before_an_offset_is_near_compared_with_the_end(step: int) -> None:
+    store = OffsetSyncStore()
+    for upstream in range(0, 10_000 * step, step):
+        store.add(OffsetSync(HERE, upstream, upstream))
+        assert store.count(HERE) <= MOST_SYNCS
+    newest = 9_999 * step
+    for upstream in range(0, newest, 37 * step):
+        found = store.translate(HERE, upstream)
+        assert found is not None
+        assert upstream - found <= max(step, (newest - upstream) / 2)
 
 
 steps = st.lists(st.tuples(st.integers(1, 2**40), st.integers(1, 2**20)), min_size=1, max_size=200)
 
 
 @given(steps)
-def test_the_syncs_kept_are_those_of_kafkas_store(moves: list[tuple[int, int]]) -> None:
+def test_the_first_sync_and_the_newest_two_are_always_kept(moves: list[tuple[int, int]]) -> None:
     upstream = downstream = 0
     pairs = []
     for up, down in moves:
         upstream, downstream = upstream + up, downstream + down
         pairs.append((upstream, downstream))
     store = store_of(*pairs)
-    kept = slots_of_kafka(pairs)
-    assert store.count(HERE) == len(kept) <= MOST_SYNCS
-    for at, expected in kept:
+    assert store.count(HERE) == min(len(pairs), MOST_SYNCS)
+    for at, expected in (pairs[0], *pairs[-2:]):
         assert store.translate(HERE, at) == expected
 
 

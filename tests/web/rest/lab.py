@@ -23,7 +23,7 @@ JSON = {"content-type": "application/vnd.kafka.json.v2+json"}
 BINARY = {"content-type": "application/vnd.kafka.binary.v2+json"}
 V2 = {"content-type": "application/vnd.kafka.v2+json"}
 V3 = {"content-type": "application/json"}
-WITHIN_S = 20
+WITHIN_S = 60
 
 
 @dataclass

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from minikafka.client.consumer.consumer import Consumer
+from minikafka.client.errors import RequestTimedOut
 from minikafka.protocol.records.record_batch import NewRecord, build
 from minikafka.protocol.types import TopicPartition
 from minikafka.web import serving
@@ -116,6 +117,28 @@ async def test_assigned_partitions_are_read_from_a_position(setup: Setup) -> Non
         elsewhere = {"partitions": [{"topic": "t", "partition": 7}]}
         assert (await post(one, f"{path}/assignments", elsewhere)).json()["error_code"] == 40402
         assert (await post(one, f"{path}/positions/end", elsewhere)).json()["error_code"] == 40903
+
+
+async def test_a_read_that_fails_halfway_loses_nothing(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, _ = setup
+    poll, calls = Consumer.poll, 0
+
+    async def second_fails(self: Any, timeout_ms: int = 0, most: int | None = None) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise RequestTimedOut("away")
+        return await poll(self, timeout_ms, most)
+
+    monkeypatch.setattr(Consumer, "poll", second_fails)
+    async with proxy(cluster.bootstrap) as one:
+        path = await created(one)
+        await post(one, f"{path}/subscription", {"topics": ["t"]})
+        failed = await one.http.get(f"{path}/records?timeout=20000")
+        assert (failed.status_code, failed.json()["error_code"]) == (500, 50003)
+        assert await read(one, path) == list(range(20))
 
 
 async def test_two_reads_at_once_are_refused_and_a_read_ends_with_its_time(setup: Setup) -> None:

@@ -98,6 +98,7 @@ async def test_a_record_that_the_broker_refuses_has_its_error() -> None:
         ("/topics/t", "NaN", JSON, 400, 400, "is not JSON"),
         ("/topics/t", "[" * 100_000, JSON, 400, 400, "is not JSON"),
         ("/topics/t", "{}", JSON, 422, 422, "records"),
+        ("/topics/t", '{"records":[{"value":"\\ud800"}]}', JSON, 400, 400, "surrogates"),
         ("/topics/t", '{"records":[]}', JSON, 422, 422, "records"),
         ("/topics/t", '{"records":[{"valeu":1}]}', JSON, 422, 422, "valeu"),
         ("/topics/t", '{"records":[{"value":"?"}]}', BINARY, 422, 42207, "records[0].value"),
@@ -181,7 +182,9 @@ async def test_a_stream_answers_each_record_as_it_is_acknowledged() -> None:
     assert "record.value.type" in answers[3]["message"]
 
 
-@pytest.mark.parametrize("rest", [b'{"value": oops}\n', b"]", b'{"key": "\xff"}', b'{"a": NaN}'])
+@pytest.mark.parametrize(
+    "rest", [b'{"value": oops}\n', b"]", b'{"key": "\xff"}', b'{"a": NaN}', b'"\\ud800"']
+)
 async def test_a_stream_ends_at_what_is_not_json(rest: bytes) -> None:
     async with FakeCluster() as cluster, proxy(cluster.bootstrap) as one:
         cluster.create("t")

@@ -12,6 +12,8 @@ from minikafka.connect.api import ConnectError, Retry
 from minikafka.connect.config_def import BadConfig
 from minikafka.connect.connectors.sql_offsets import Fenced
 from minikafka.connect.connectors.sql_sink import BadRecord, SqlSink, SqlSinkTask
+from minikafka.connect.connectors.sql_source import SqlSourceTask
+from minikafka.connect.converters.json import JsonConverter
 from minikafka.connect.data import (
     BOOLEAN,
     BYTES,
@@ -25,10 +27,11 @@ from minikafka.connect.data import (
     decimal,
     struct,
 )
+from minikafka.connect.plugins import Plugins
 from minikafka.connect.records import SinkRecord
 from minikafka.protocol.types import TopicPartition
 
-from .sql_support import FakeSinkContext, fed, sink_record
+from .sql_support import FakeSinkContext, FakeSourceContext, fed, polled, sink_record
 
 ITEM = struct({"id": INT64, "name": STRING.as_optional()})
 T0 = TopicPartition("items", 0)
@@ -355,6 +358,38 @@ def test_a_user_sets_offsets_where_they_count(sink: Sink) -> None:
     assert context.seeks == {}
     with pytest.raises(Fenced):
         zombie.put([item(10, {"id": 10, "name": "late"})])
+
+
+def test_rows_go_through_json_with_schemas_from_one_database_to_another(sink: Sink) -> None:
+    sink.run(
+        "create table t (id integer primary key, price numeric(10,2), at timestamp, "
+        "day date, b blob)",
+        "insert into t values (1, 1.5, '2026-01-02 03:04:05.678', '2026-01-02', x'00ff')",
+    )
+    source = SqlSourceTask()
+    props = {"connection.url": sink.url, "topic.prefix": "", "mode": "incrementing"}
+    source.start({**props, "task.tables": "t"}, FakeSourceContext())
+    (read,) = polled(source, 1)
+    source.stop()
+    converter = JsonConverter()
+    schema, value = converter.to_connect(
+        "t", converter.from_connect("t", read.value_schema, read.value)
+    )
+    task, _ = sink.task(
+        TopicPartition("t", 0), auto_create="true", table_name_format="copy_${topic}"
+    )
+    task.put([sink_record("t", 0, 0, value, value_schema=schema)])
+    assert sink.rows("select id, price, at, day, b from copy_t") == [
+        (1, "1.50", "2026-01-02 03:04:05.678000", "2026-01-02", b"\x00\xff")
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["SqlSource", "SqlSink", "PostgresSource", "ObjectSource", "ObjectSink"]
+)
+def test_a_worker_finds_them_by_name(name: str) -> None:
+    found, kind = Plugins().find_connector(name)
+    assert (found.__name__, kind.value) == (name, "source" if "Source" in name else "sink")
 
 
 def test_partitions_that_were_given_back_are_taken_again(sink: Sink) -> None:

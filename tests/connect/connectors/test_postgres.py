@@ -31,8 +31,8 @@ ITEM = struct({"id": INT64, "name": STRING})
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with postgres.server(tmp_path_factory.mktemp("postgres")) as url:
+def url() -> Iterator[str]:
+    with postgres.server() as url:
         yield url
 
 

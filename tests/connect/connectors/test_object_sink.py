@@ -251,9 +251,11 @@ def test_x_40_a_sink_killed_at_any_step_has_each_record_in_one_file_of_the_same_
         assert files_of(url(f"run{step}")) == expected, STEPS.taken
 
 
-def test_x_40_two_tasks_that_write_at_once_make_each_file_once() -> None:
-    zombie, old = task_of("whole://out", flush_size=4)
-    heir, new = task_of("whole://out", flush_size=3)  # and its configuration is another
+@pytest.mark.parametrize("scheme", ["whole", "torn", "file"])
+def test_x_40_two_tasks_that_write_at_once_make_each_file_once(scheme: str, tmp_path: Path) -> None:
+    url = f"{scheme}://{tmp_path}"
+    zombie, old = task_of(url, flush_size=4)
+    heir, new = task_of(url, flush_size=3)  # and its configuration is another
     fed(zombie, old, log_of(6), batch=2)
     fed(heir, new, log_of(5))
     assert new.seeks == {T0: 4}
@@ -261,7 +263,34 @@ def test_x_40_two_tasks_that_write_at_once_make_each_file_once() -> None:
     fed(zombie, old, log_of(12, start=6))
     assert old.seeks == {T0: 10}
     fed(zombie, old, log_of(14))
-    assert offsets_in(files_of("whole://out")) == list(range(14))
+    assert offsets_in(files_of(url)) == list(range(14))
+
+
+def columns(start: int, stop: int) -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            "offset": pa.array(range(start, stop), pa.int64()),
+            "timestamp_ms": pa.array(range(start, stop), pa.int64()),
+            "key": pa.array([None] * (stop - start), pa.binary()),
+            "value": pa.array([b"v%d" % n for n in range(start, stop)], pa.binary()),
+        }
+    )
+
+
+@pytest.mark.parametrize("theirs", [3, 5])
+def test_x_40_what_was_fetched_before_a_seek_is_left_out(theirs: int) -> None:
+    task, context = task_of("memory://out", flush_size=4)
+    other, _ = task_of("memory://out", flush_size=theirs)
+    other.put_columns(T0, columns(0, theirs))
+    for start in range(0, 12, 3):  # one round: the seek takes effect after it
+        task.put_columns(T0, columns(start, start + 3))
+    assert context.seeks == {T0: theirs}
+    assert task.pre_commit({T0: 12}) == {T0: theirs}
+    for start in range(theirs, 20, 3):
+        task.put_columns(T0, columns(start, start + 3))
+    found = offsets_in(files_of("memory://out"))
+    assert found == list(range(len(found)))
+    assert len(found) > 12
 
 
 def test_x_40_a_put_whose_answer_is_lost_is_not_repeated() -> None:
@@ -304,16 +333,6 @@ def test_a_store_that_fails_is_tried_again_and_then_told() -> None:
 
 
 def test_columns_are_written_as_they_are() -> None:
-    def columns(start: int, stop: int) -> pa.RecordBatch:
-        return pa.record_batch(
-            {
-                "offset": pa.array(range(start, stop), pa.int64()),
-                "timestamp_ms": pa.array(range(start, stop), pa.int64()),
-                "key": pa.array([None] * (stop - start), pa.binary()),
-                "value": pa.array([b"v%d" % n for n in range(start, stop)], pa.binary()),
-            }
-        )
-
     task, context = task_of("memory://out", flush_size=6)
     task.put_columns(T0, columns(0, 10))
     task.put_columns(T0, columns(8, 13))

@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,18 +48,23 @@ def _run(command: list[str], folder: Path) -> None:
         command, cwd=folder, user=user, capture_output=True, timeout=START_TIMEOUT_S, check=False
     )
     if done.returncode:
-        pytest.skip(f"{command[0]} failed: {done.stdout!r} {done.stderr!r}")
+        raise RuntimeError(f"{command[0]} failed: {done.stdout!r} {done.stderr!r}")
 
 
 @contextlib.contextmanager
-def server(folder: Path) -> Iterator[str]:
+def server() -> Iterator[str]:
     """Run a server with logical replication; its address as SQLAlchemy writes it."""
     programs = _installed()
-    if os.geteuid() == 0:
-        for each in (folder, *folder.parents):
-            if each.owner() == "root" and each != Path("/tmp") and str(each).startswith("/tmp/"):
-                each.chmod(0o755)
-        shutil.chown(folder, "postgres")
+    # pytest's own folders are closed to the user postgres.
+    with tempfile.TemporaryDirectory(prefix="minikafka-postgres-") as name:
+        if os.geteuid() == 0:
+            shutil.chown(name, "postgres")
+        with _running(programs, Path(name)) as url:
+            yield url
+
+
+@contextlib.contextmanager
+def _running(programs: Path, folder: Path) -> Iterator[str]:
     data = folder / "data"
     initdb = [str(programs / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "-N"]
     _run([*initdb, "-E", "UTF8", "--locale", "C"], folder)

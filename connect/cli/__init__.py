@@ -1,0 +1,1 @@
+"""The commands of Connect: workers, and what is asked of them through their REST API."""

@@ -1,0 +1,51 @@
+"""Reads the settings of a worker's group, and of the topics that the group shares, off its keys."""
+
+from collections.abc import Callable
+
+from ..client.admin.topic_types import NewTopic
+from .config_log import Props
+from .duties import ClusterSettings
+from .group_member import GroupTimes
+from .herder import Rules
+from .worker_config import WorkerConfig
+
+
+def cluster_settings(
+    config: WorkerConfig, url: str, is_source: Callable[[Props], bool]
+) -> ClusterSettings:
+    """Return what the worker's keys say of its group and of the topics that the group shares."""
+    assert config.group_id is not None  # the table's own check asks for it
+    exactly_once = config.exactly_once_source_support
+    return ClusterSettings(
+        group=config.group_id,
+        url=url,
+        common=config.common,
+        config_topic=NewTopic(
+            config.config_storage_topic or "",
+            1,
+            config.config_storage_replication_factor,
+            configs=config.storage_configs("config.storage."),
+        ),
+        status_topic=NewTopic(
+            config.status_storage_topic or "",
+            config.status_storage_partitions,
+            config.status_storage_replication_factor,
+            configs=config.storage_configs("status.storage."),
+        ),
+        times=GroupTimes(
+            session_timeout_ms=config.session_timeout_ms,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+            rebalance_timeout_ms=config.rebalance_timeout_ms,
+            task_shutdown_graceful_timeout_ms=config.task_shutdown_graceful_timeout_ms,
+        ),
+        worker_sync_timeout_ms=config.worker_sync_timeout_ms,
+        scheduled_rebalance_max_delay_ms=config.scheduled_rebalance_max_delay_ms,
+        # Failed tasks are started again by the worker itself, so the herder does not.
+        rules=Rules(
+            leader_fences=exactly_once != "disabled",
+            tasks_wait=exactly_once == "enabled",
+            is_source=is_source,
+            key_ttl_ms=config.inter_worker_key_ttl_ms,
+        ),
+        mixed=config.mixed,
+    )
