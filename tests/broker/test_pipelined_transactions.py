@@ -135,7 +135,7 @@ def errors(responses: list[Any]) -> list[ErrorCode]:
 
 
 @pytest.mark.parametrize("version", [ADDS, VERIFIES])
-async def test_later_batches_queue_behind_those_that_wait(lab: Lab, version: int) -> None:
+async def test_x_61_later_batches_queue_behind_those_that_wait(lab: Lab, version: int) -> None:
     """The answer opens the transaction; what was sent after it must not come past what waits."""
     client = lab.connect()
     for sequence in (0, 1, 2):

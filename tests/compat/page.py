@@ -23,6 +23,7 @@ from minikafka.protocol.api import ApiKey, advertised_versions
 from .clients import ALL, FOREIGN, JAVASCRIPT, TITLES
 from .javascript import SOURCE
 from .observer import BROKERS
+from .quix import REQUIREMENTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "compatibility.md"
@@ -56,6 +57,16 @@ They are in the clients, whatever cluster they speak to.
   assignment. Poll for 500 ms or more.
 - @platformatic/kafka 1.35.0 sends AddPartitionsToTxn in version 5, which is for brokers: where
   there are ACLs, its transactions need CLUSTER_ACTION on the cluster.
+"""
+STREAMS = """## Stream processing libraries
+
+They are not seen by the observer, since each brings a client from above in a version of its own.
+[streams.md](streams.md) says which to take for what.
+
+| library | tests |
+| --- | --- |
+| {library} | [test_quixstreams.py](../tests/compat/test_quixstreams.py): state, recovery |
+| {library} | [test_streams.py](../tests/system/test_streams.py): exactly once, under kills |
 """
 
 
@@ -101,6 +112,11 @@ def ranges(versions: Iterable[int]) -> str:
     return ", ".join(str(p[0]) if len(p) == 1 else f"{p[0]}-{p[-1]}" for p in parts) or NOBODY
 
 
+def streams_library() -> str:
+    """Name and version of the library that is installed for the tests."""
+    return REQUIREMENTS.read_text().strip().replace("==", " ")
+
+
 def apis() -> list[ApiKey]:
     """Every API that the broker answers, in order of its key."""
     return [ApiKey(key) for key in sorted(SPOKEN)]
@@ -123,6 +139,7 @@ def render(seen: Seen) -> str:
         INTRODUCTION,
         *_clients(seen.clients),
         KNOWN,
+        STREAMS.format(library=streams_library()),
         *_behaviours(seen),
         *_versions(seen),
         *_tests(seen),

@@ -4,7 +4,18 @@ import re
 
 from .clients import FOREIGN
 from .observer import Requests
-from .page import PAGE, ROOT, advertised, api_name, apis, ranges, read, render
+from .page import (
+    PAGE,
+    ROOT,
+    STREAMS,
+    advertised,
+    api_name,
+    apis,
+    ranges,
+    read,
+    render,
+    streams_library,
+)
 
 TEST = re.compile(r"`(test_\w+\.py)::(test_\w+)[^`]*`")
 ROW = re.compile(r"^\| (\d+) \| (\w+) \| ([-0-9, ]+) \|", re.M)
@@ -17,6 +28,10 @@ def test_the_page_names_every_api_of_the_broker_and_its_versions() -> None:
 
 def test_every_client_is_on_the_page() -> None:
     assert all(f"| {client} |" in PAGE.read_text() for client in FOREIGN)
+
+
+def test_every_streams_library_is_on_the_page_in_its_version() -> None:
+    assert STREAMS.format(library=streams_library()) in PAGE.read_text()
 
 
 def test_every_test_on_the_page_exists() -> None:

@@ -484,6 +484,38 @@ async def test_aborted_records_go_and_markers_when_their_transaction_is_gone(
     log.abandon()
 
 
+async def test_x_62_a_reader_of_a_changelog_that_ends_in_a_marker_gets_to_its_end(
+    runtime: InlineRuntime, tmp_path: Path
+) -> None:
+    """By its position, as libraries recover: each fetch leads on, though nothing is behind it."""
+    log = await opened(
+        runtime,
+        tmp_path,
+        topic(**{**COMPACT, "min_cleanable_dirty_ratio": 0, "delete_retention_ms": 1_000}),
+    )
+    for n in range(5):
+        begin(log, 1, n, (b"a", b"%d" % n))
+        end(log, 1, commit=True)
+    begin(log, 2, 0, (b"a", b"never committed"))
+    end(log, 2, commit=False)
+    end(log, 3, commit=False)  # It had written nothing here: no record keeps its marker.
+    log.roll()
+    for _ in range(3):
+        assert await compacted(runtime, log) == 13
+        runtime.now_ms += 1_001
+    assert len(kinds(log)) < 13, "it is compacted"
+    assert kinds(log)[-1] == (12, 1, True)
+    for at in range(13):
+        position = at
+        while position < log.log_end_offset:
+            data = (await read_records_cold(log.reader, position, max_bytes=1, up_to=13)).data
+            ends = [header.next_offset for _, header in headers(data)]
+            assert ends, f"nothing at {position}"
+            assert ends[-1] > position
+            position = ends[-1]
+    log.abandon()
+
+
 async def test_the_index_of_aborted_transactions_is_found_again(
     runtime: InlineRuntime, tmp_path: Path
 ) -> None:

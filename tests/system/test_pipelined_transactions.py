@@ -126,7 +126,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize("write", [ours, librdkafka, franz_go])
-def test_batches_of_a_transaction_in_flight_together_are_all_committed(
+def test_x_61_batches_of_a_transaction_in_flight_together_are_committed(
     cluster: Cluster, admin: Admin, write: Writer
 ) -> None:
     if write is franz_go:

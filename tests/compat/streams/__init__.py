@@ -1,0 +1,1 @@
+"""Applications of stream processing libraries; they run in environments of their own."""
