@@ -15,6 +15,8 @@ from .schemas import may_be_halved, no_constant, unicode_of
 _BLANK: Final = " \t\r\n"
 _LITERALS: Final = ("true", "false", "null", "-")
 """A part of one of these is an error at its first character."""
+_NUMBERS: Final = (".", "e", "E", "e+", "e-", "E+", "E-")
+"""A number that is cut behind one of these is an error where that begins."""
 
 
 class JsonStream:
@@ -66,4 +68,6 @@ def _is_part(error: json.JSONDecodeError, text: str) -> bool:
     if error.msg.startswith(("Unterminated string", "Invalid \\")):
         return True
     rest = text[error.pos :]
+    if rest in _NUMBERS and text[error.pos - 1 : error.pos].isdigit():
+        return True
     return not rest.strip(_BLANK) or any(one.startswith(rest) for one in _LITERALS)

@@ -41,13 +41,16 @@ def test_values_come_out_of_a_stream_however_it_is_cut(
     assert found == values
 
 
-@pytest.mark.parametrize("text", ['{"a": oops', "{]", "}", '{"a": 1,}', "x", '{"a" 1'])
+@pytest.mark.parametrize("text", ['{"a": oops', "{]", "}", '{"a": 1,}', "x", '{"a" 1', "[1 e"])
 def test_what_cannot_become_json_is_found_at_once(text: str) -> None:
     with pytest.raises(RestError, match="is not JSON"):
         list(JsonStream(100).feed(text.encode()))
 
 
-@pytest.mark.parametrize("text", ['{"a": tr', '{"a": "', '{"a": "\\u00', "[1, ", '{"a": -'])
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": tr', '{"a": "', '{"a": "\\u00', "[1, ", '{"a": -', "[1.", "[1e", "[-1.5E-", "[1e+"],
+)
 def test_what_may_become_json_waits_until_the_end(text: str) -> None:
     stream = JsonStream(100)
     assert list(stream.feed(text.encode())) == []
