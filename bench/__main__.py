@@ -23,6 +23,7 @@ from . import (
     ceilings,
     clients,
     confluent,
+    connect,
     console,
     consume,
     delay,
@@ -385,6 +386,13 @@ def run_rest(results: dict[str, Any]) -> None:
         say(line)
 
 
+def run_connect(results: dict[str, Any]) -> None:
+    """Measure what a Connect worker moves, takes and waits for."""
+    results["connect"] = connect.measure()._asdict()
+    for line in connect.section(results):
+        say(line)
+
+
 SECTIONS: dict[str, Section] = {
     "ceilings": run_ceilings,
     "produce": run_produce,
@@ -409,6 +417,7 @@ SECTIONS: dict[str, Section] = {
     "delay": run_delay,
     "console": run_console,
     "rest": run_rest,
+    "connect": run_connect,
     "host": run_host,
 }
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from . import (
     authorizer,
     clients,
+    connect,
     console,
     delay,
     failover_page,
@@ -134,6 +135,7 @@ def _targets(results: dict[str, Any]) -> list[str]:
         *tls.checks(results),
         *console.checks(results),
         *rest.checks(results),
+        *connect.checks(results),
         *delay.checks(results),
     ]
     return [
@@ -352,6 +354,7 @@ def _rest(results: dict[str, Any]) -> list[str]:
         *spark.section(results),
         *console.section(results),
         *rest.section(results),
+        *connect.section(results),
         *metrics.section(results),
         *seal.section(results),
         *tls.section(results),
