@@ -47,12 +47,31 @@ def test_what_cannot_become_json_is_found_at_once(text: str) -> None:
         list(JsonStream(100).feed(text.encode()))
 
 
-@pytest.mark.parametrize("text", ['{"a": tr', '{"a": "', '{"a": "\\u00', "[1, ", '{"a": -'])
+@pytest.mark.parametrize("text", ['{"a": tr', '{"a": "', '{"a": "\\u00', "[1, ", '{"a": -', '{"a": 1.', '{"a": 1.5e', '{"a": 1E-'])
 def test_what_may_become_json_waits_until_the_end(text: str) -> None:
     stream = JsonStream(100)
     assert list(stream.feed(text.encode())) == []
     with pytest.raises(RestError, match="is not JSON"):
         list(stream.feed(b"", is_last=True))
+
+
+def test_a_value_in_many_parts_is_parsed_once_when_its_brackets_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    value = {"text": '}"]\\' * 5_000, "n": [1.5e300]}
+    stream, parsed = JsonStream(1_000_000), 0
+    parse = stream._parse
+
+    def counted(text: str, at: int) -> Any:
+        nonlocal parsed
+        parsed += len(text)
+        return parse(text, at)
+
+    monkeypatch.setattr(stream, "_parse", counted)
+    text = json.dumps(value).encode()
+    found = [each for at in range(len(text)) for each in stream.feed(text[at : at + 1])]
+    assert found == [value]
+    assert parsed < 2 * len(text)
 
 
 def test_a_value_without_an_end_is_bounded() -> None:
