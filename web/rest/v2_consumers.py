@@ -90,7 +90,9 @@ async def _forwarded(call: Call, instance_id: str) -> Response | None:
     query = request.scope["query_string"].decode("ascii")
     target += f"?{query}" if query else ""
     for url in urls:
-        answer = await call.desk.peers.ask(url, request.method, target, request.headers, body)
+        asking = call.desk.peers.ask(url, request.method, target, request.headers, body)
+        # The owner learns in this way that its client has left.
+        answer = await call.unless_left(asking)
         if answer is not None and not (answer.status == 404 and NOT_HERE in answer.body):
             headers = {"content-type": answer.content_type} if answer.content_type else {}
             return Response(answer.body, answer.status, headers)
@@ -144,9 +146,10 @@ async def _records(call: Call, instance: Instance) -> Any:
         why = f"This instance has the format {instance.form}. {error}"
         raise RestError(OTHER_FORMAT, why) from None
     usual = instance.request_timeout_ms or rest.request_timeout_ms
-    timeout_ms = min(call.number("timeout", usual) or usual, MOST_WAIT_MS)
+    wanted_ms = call.number("timeout")
+    timeout_ms = min(usual if wanted_ms is None else wanted_ms, MOST_WAIT_MS)
     most = min(call.number("max_bytes") or rest.request_max_bytes, rest.request_max_bytes)
-    records = await instance.read(timeout_ms, most)
+    records = await call.unless_left(instance.read(timeout_ms, most), instance.give_back)
     shown = []
     for record in records:
         try:
@@ -156,7 +159,9 @@ async def _records(call: Call, instance: Instance) -> Any:
             why = f"{where} is not {instance.form}: {error}; read it as binary, or seek behind it"
             instance.give_back(records)
             raise RestError(SERIALIZATION, why) from None
-    return call.answer(shown, offers=(kind,))
+    answer = call.answer(shown, offers=(kind,))
+    instance.answered(records)
+    return answer
 
 
 async def _commit(call: Call, instance: Instance) -> Any:

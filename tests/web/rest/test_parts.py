@@ -47,10 +47,10 @@ def test_what_cannot_become_json_is_found_at_once(text: str) -> None:
         list(JsonStream(100).feed(text.encode()))
 
 
-@pytest.mark.parametrize("text", ['{"a": tr', '{"a": "', '{"a": "\\u00', "[1, ", '{"a": -', '{"a": 1.', '{"a": 1.5e', '{"a": 1E-'])
-def test_what_may_become_json_waits_until_the_end(text: str) -> None:
+@pytest.mark.parametrize("rest", ["tr", '"', '"\\u00', "[1, ", "-", "1.", "1.5e", "1E-"])
+def test_what_may_become_json_waits_until_the_end(rest: str) -> None:
     stream = JsonStream(100)
-    assert list(stream.feed(text.encode())) == []
+    assert list(stream.feed(b'{"a": ' + rest.encode())) == []
     with pytest.raises(RestError, match="is not JSON"):
         list(stream.feed(b"", is_last=True))
 
