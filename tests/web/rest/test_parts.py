@@ -120,6 +120,21 @@ def test_json_comes_back(value: Any) -> None:
     assert to_json(data, media.JSON) == value
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"1e999", "too large"),
+        (b"[-1E400]", "too large"),
+        (b"NaN", "no JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_no_answer_could_show_as_json_is_not_json(text: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        to_json(text, media.JSON)
+    assert (typed(text, media.JSON) or {})["type"] == "BINARY"
+
+
 @given(st.binary(), st.sampled_from(media.FORMATS))
 def test_bytes_of_any_format_are_told_with_a_type_that_they_have(data: bytes, form: str) -> None:
     shown = typed(data, form)
