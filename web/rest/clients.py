@@ -42,7 +42,7 @@ class _Once(Generic[Client]):
     ) -> None:
         """A client that `has_failed` for good is replaced at the next use."""
         self._start: Callable[[], Coroutine[Any, Any, Client]] = start
-        self._has_failed = has_failed
+        self._has_failed: Callable[[Client], bool] = has_failed
         self._task: asyncio.Task[Client] | None = None
 
     @property

@@ -204,6 +204,14 @@ def test_settings_are_divided_among_the_proxy_and_its_clients() -> None:
             },
             "sasl.username: cannot be given",
         ),
+        (
+            {
+                "minikafka.rest.authentication": "sasl",
+                "security.protocol": "SASL_PLAINTEXT",
+                "producer.sasl.password": "p",
+            },
+            "producer.sasl.password: cannot be given",
+        ),
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, str], words: str) -> None:
