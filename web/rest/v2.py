@@ -76,13 +76,19 @@ async def one_partition(call: Call) -> PartitionDescription:
 
 
 async def bounds(call: Call) -> tuple[int, int]:
-    """Return the first offset of the path's partition, and its end; raise RestError if none."""
+    """Return the first offset of the path's partition, and its end; raise RestError if none.
+
+    The end is that of consumers: with isolation.level=read_committed the last stable offset.
+    """
     where = TopicPartition(call.path["topic_name"], call.path["partition_id"])
     await call.held.partitions(where.topic, where.partition)
     admin = await call.admin()
+    isolation = call.desk.settings.consumer.get("isolation.level")
     begin, end = await asyncio.gather(
         admin.list_offsets({where: EARLIEST_TIMESTAMP}),
-        admin.list_offsets({where: LATEST_TIMESTAMP}),
+        admin.list_offsets(
+            {where: LATEST_TIMESTAMP}, isolation_level=int(isolation == "read_committed")
+        ),
     )
     return begin[where].offset, end[where].offset
 
