@@ -13,6 +13,7 @@ from minikafka.protocol.records.record_batch import NewRecord, build
 from minikafka.protocol.types import TopicPartition
 from minikafka.web import serving
 from minikafka.web.rest import peers
+from minikafka.web.rest.instances import Instance
 
 from ...client.fake_broker import FakeCluster
 from ...client.fake_group import FakeGroup, install
@@ -340,3 +341,37 @@ async def test_x_54_an_instance_is_used_through_the_other_proxy(
         for path in paths:
             answer = await other.http.get(f"{path}/records?timeout=60000")
             assert (answer.status_code, answer.json()["error_code"]) == (404, 40403)
+
+
+async def test_an_owner_learns_that_the_client_of_the_other_proxy_has_left(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, _ = setup
+    listener = serving.listen("127.0.0.1", 0)
+    url = serving.url_of(listener)
+    began, ended = asyncio.Event(), asyncio.Event()
+    read_one = Instance.read
+
+    async def noted(self: Instance, timeout_ms: int, max_bytes: int) -> Any:
+        began.set()
+        try:
+            return await read_one(self, timeout_ms, max_bytes)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Instance, "read", noted)
+    async with (
+        proxy(cluster.bootstrap, url=url) as owner,
+        proxy(cluster.bootstrap, peers=(url,)) as other,
+        served(owner, listener),
+        asyncio.timeout(20),
+    ):
+        body = {"auto.offset.reset": "earliest", "format": "json", "fetch.min.bytes": 10_000}
+        made = (await post(owner, "/consumers/g", body)).json()
+        path = f"/consumers/g/instances/{made['instance_id']}"
+        await post(owner, f"{path}/assignments", {"partitions": [TP._asdict()]})
+        async with Slow(other.app, "GET", f"{path}/records?timeout=60000") as client:
+            client.end()
+            await began.wait()
+        await ended.wait()
+        assert await read(other, path, "timeout=1000") == list(range(20))
