@@ -16,26 +16,32 @@ LOST_AFTER_S: Final = 30
 IDLE_S: Final = 10
 PROBE_EVERY_S: Final = 5
 
-_PROBES: Final = {
-    "TCP_KEEPIDLE": IDLE_S,
-    "TCP_KEEPINTVL": PROBE_EVERY_S,
-    "TCP_KEEPCNT": (LOST_AFTER_S - IDLE_S) // PROBE_EVERY_S,
-    # The time limit for data that is sent and not acknowledged: no probes are sent then, and TCP
-    # alone waits for a quarter of an hour (RFC 5482).
-    "TCP_USER_TIMEOUT": LOST_AFTER_S * 1000,
-}
-"""The socket options by name, because not every system has all of them."""
-
 
 def keep_alive(transport: asyncio.BaseTransport) -> None:
     """Make the connection end about LOST_AFTER_S after its peer was last heard of, busy or idle."""
     found = transport.get_extra_info("socket")
-    if found is None:
-        return
+    if found is not None:
+        end_when_silent(found, LOST_AFTER_S)
+
+
+def end_when_silent(one: socket.socket, lost_after_s: int) -> None:
+    """Make a connection end that long after its peer was last heard of, or has taken anything.
+
+    What a listening socket accepts inherits this.
+    """
+    # By name, because not every system has all of them.
+    options = {
+        "TCP_KEEPIDLE": IDLE_S,
+        "TCP_KEEPINTVL": PROBE_EVERY_S,
+        "TCP_KEEPCNT": (lost_after_s - IDLE_S) // PROBE_EVERY_S,
+        # The time limit for data that is sent and not acknowledged: no probes are sent then, and
+        # TCP alone waits for a quarter of an hour (RFC 5482).
+        "TCP_USER_TIMEOUT": lost_after_s * 1000,
+    }
     # Some systems refuse options for a connection that was already reset; it ends by itself.
     with contextlib.suppress(OSError):
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _PROBES.items():
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in options.items():
             option = getattr(socket, name, None)
             if option is not None:
-                found.setsockopt(socket.IPPROTO_TCP, option, value)
+                one.setsockopt(socket.IPPROTO_TCP, option, value)

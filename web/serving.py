@@ -13,13 +13,18 @@ from typing import Final, NamedTuple
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..client.cli.lines import read_lines
 from ..runtime.errors import MinikafkaError
+from ..runtime.keepalive import end_when_silent
 from ..runtime.runtime import Runtime
+from .events import SEND_S
 
 GRACE_S: Final = 1
 """Seconds after which open streams are disconnected once the server has been told to stop."""
+HEAD_S: Final = 30
+"""Seconds in which the head of a request has to arrive."""
 GARBAGE: Final = (100_000, 20, 100)
 """The thresholds of the garbage collector, as for `gc.set_threshold`."""
 
@@ -37,9 +42,11 @@ def listen(host: str, port: int) -> socket.socket:
     """Open the address; port 0 picks a free one. Raise MinikafkaError if it is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family)
+        listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise MinikafkaError(f"cannot listen on {host}:{port}: {error}") from error
+    end_when_silent(listener, SEND_S)
+    return listener
 
 
 def url_of(listener: socket.socket) -> str:
@@ -52,7 +59,7 @@ def make_server(app: ASGIApp, closing: asyncio.Event, limits: Limits) -> "Server
     """Make the server of an application; `closing` is set once the server shall stop."""
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=Protocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -96,6 +103,35 @@ async def _end_with_input(server: "Server") -> None:
     async for _ in read_lines(sys.stdin.fileno()):
         pass
     server.handle_exit(signal.SIGTERM, None)
+
+
+class Protocol(H11Protocol):
+    """Ends a connection whose next head is not there in HEAD_S; uvicorn alone waits for ever."""
+
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first head."""
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._patience = self.loop.call_later(HEAD_S, self.transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; the time runs while no request is being answered."""
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._be_patient()
+        elif self._patience is None:
+            self._patience = self.loop.call_later(HEAD_S, self.transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._be_patient()
+        super().connection_lost(exc)
+
+    def _be_patient(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
 
 class Server(uvicorn.Server):

@@ -340,3 +340,8 @@ def call_when_done(
         loop.call_soon(callback, error, None if error is not None else delivery.result())
 
     delivery.when_done(call)
+
+
+def has_failed(producer: Producer[Any, Any]) -> bool:
+    """True while every send fails: before `start`, or since an error that is final."""
+    return not producer._engine.intake.is_usable

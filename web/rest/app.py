@@ -17,7 +17,7 @@ from ...runtime.errors import InvariantViolation, MinikafkaError
 from ..hosts import host_name
 from . import media
 from .call import Call, Desk, to_text
-from .errors import BUG, NO_LOGIN, NOT_FOUND, WRONG_HOST, Kind, RestError, answer_of
+from .errors import BUG, NO_LOGIN, NOT_FOUND, OTHER_ORIGIN, WRONG_HOST, Kind, RestError, answer_of
 from .login import PROXY, login_of
 from .openapi import document
 from .routes import OPERATIONS, Operation
@@ -80,6 +80,7 @@ def _endpoint(desk: Desk, by_method: dict[str, Operation], hosts: Sequence[str])
     async def endpoint(request: Request) -> Response:
         try:
             _check_host(request, hosts)
+            _check_origin(request, desk.settings.rest.allow_origin)
             answer = await _carried_out(desk, by_method[request.method], request)
         except InvariantViolation:
             raise
@@ -119,6 +120,16 @@ def _check_host(request: Request, hosts: Sequence[str]) -> None:
     if hosts and host_name(f"//{host}") not in hosts:
         why = f"This proxy does not answer to the name {host[:100]!r}: start it with --host-name."
         raise RestError(WRONG_HOST, why)
+
+
+def _check_origin(request: Request, allowed: Sequence[str]) -> None:
+    """Raise RestError if a page of another origin asks for a change; browsers say who asks."""
+    origin = request.headers.get("origin")
+    if request.method == "GET" or origin is None or "*" in allowed or origin in allowed:
+        return
+    if origin.partition("://")[2] != request.headers.get("host"):
+        why = f"Pages of {origin[:100]!r} may change nothing: see access.control.allow.origin."
+        raise RestError(OTHER_ORIGIN, why)
 
 
 def _is_v2(request: Request) -> bool:

@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -31,6 +31,7 @@ from .schemas import INT64, checked, parsed
 from .settings import Settings
 from .v3_kinds import Site
 
+T = TypeVar("T")
 BODY_S: Final = 60
 """The most seconds until a body has arrived."""
 TURN_MS: Final = 1_000
@@ -160,6 +161,29 @@ class Call:
             except ClientDisconnect:
                 raise RestError(BAD_REQUEST, "The client left.") from None
             yield part
+
+    async def unless_left(
+        self, work: Coroutine[Any, Any, T], undo: Callable[[T], None] | None = None
+    ) -> T:
+        """Do work; if the client leaves meanwhile, end the work or undo it, and raise RestError.
+
+        Programs give up sooner than their read, and ask again: they get the records then.
+        """
+        await self.body()  # what comes behind it is that the client leaves
+        working = asyncio.get_running_loop().create_task(work, name="work")
+        leaving = asyncio.ensure_future(self.request.receive())
+        try:
+            await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+            if not leaving.done():
+                return working.result()
+            working.cancel()
+            await asyncio.wait([working])
+            if undo is not None and not working.cancelled() and not working.exception():
+                undo(working.result())
+            raise RestError(BAD_REQUEST, "The client left.")
+        finally:
+            working.cancel()
+            leaving.cancel()
 
     async def json(self, schema: str, kind: Kind | None = None, *, required: bool = True) -> Any:
         """Read the body and return it as JSON that has a schema; raise RestError if it has not.

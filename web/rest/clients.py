@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 from ...client.admin.admin import Admin
 from ...client.consumer.consumer import Consumer
 from ...client.errors import AdminError, ClientClosed
-from ...client.producer.producer import Producer
+from ...client.producer.producer import Producer, has_failed
 from ...protocol.errors import ErrorCode
 from ...runtime.runtime import Runtime
 from .errors import NO_PARTITION, NO_ROOM, NO_TOPIC_V3, RestError
@@ -27,25 +27,36 @@ CLOSE_MS: Final = 5_000
 """The most ms in which a consumer that is closed commits and leaves its group."""
 TOPIC_MS: Final = 10_000
 """Ms for which it is known that a topic exists, and its number of partitions."""
+NO_PARTITION_MS: Final = 1_000
+"""Ms for which it is known that a topic does not have a partition."""
 MOST_TOPICS: Final = 1_000
 
 
 class _Once(Generic[Client]):
     """A client that is started at its first use; after a failure, at the next use again."""
 
-    def __init__(self, start: Callable[[], Coroutine[Any, Any, Client]]) -> None:
+    def __init__(
+        self,
+        start: Callable[[], Coroutine[Any, Any, Client]],
+        has_failed: Callable[[Client], bool] = lambda _: False,
+    ) -> None:
+        """A client that `has_failed` for good is replaced at the next use."""
         self._start: Callable[[], Coroutine[Any, Any, Client]] = start
+        self._has_failed: Callable[[Client], bool] = has_failed
         self._task: asyncio.Task[Client] | None = None
 
     @property
     def is_started(self) -> bool:
-        return self._task is not None and not (self._task.done() and _has_failed(self._task))
+        return self._task is not None and not (self._task.done() and _did_not_start(self._task))
 
     async def get(self) -> Client:
-        if self._task is None or (self._task.done() and _has_failed(self._task)):
-            self._task = asyncio.get_running_loop().create_task(self._start(), name="start")
-            self._task.add_done_callback(_has_failed)
         task = self._task
+        if task is None or (
+            task.done() and (_did_not_start(task) or self._has_failed(task.result()))
+        ):
+            start = self._started_after(task)
+            task = self._task = asyncio.get_running_loop().create_task(start, name="start")
+            task.add_done_callback(_did_not_start)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -53,17 +64,22 @@ class _Once(Generic[Client]):
                 raise ClientClosed("the clients of this user are closed") from None
             raise
 
+    async def _started_after(self, old: "asyncio.Task[Client] | None") -> Client:
+        if old is not None and not _did_not_start(old):
+            await old.result().close()
+        return await self._start()
+
     async def close(self) -> None:
         task, self._task = self._task, None
         if task is None:
             return
         task.cancel()
         await asyncio.wait([task])
-        if not _has_failed(task):
+        if not _did_not_start(task):
             await task.result().close()
 
 
-def _has_failed(task: "asyncio.Task[Any]") -> bool:
+def _did_not_start(task: "asyncio.Task[Any]") -> bool:
     return task.cancelled() or task.exception() is not None
 
 
@@ -79,7 +95,7 @@ class Held:
         self._runtime = runtime
         self._settings = settings
         self._admin = _Once(self._start_admin)
-        self._producer = _Once(self._start_producer)
+        self._producer = _Once(self._start_producer, has_failed)
         self._cluster_id = ""
         self._topics: dict[str, tuple[int, int]] = {}
         """By topic, its number of partitions and when that was learnt."""
@@ -135,7 +151,8 @@ class Held:
         """
         now_ms = self._runtime.monotonic_ms()
         count, learnt_ms = self._topics.get(topic, (0, 0))
-        if count <= (partition or 0) or now_ms - learnt_ms > TOPIC_MS:
+        known_ms = TOPIC_MS if count > (partition or 0) else NO_PARTITION_MS
+        if not count or now_ms - learnt_ms >= known_ms:
             self._topics.pop(topic, None)
             try:
                 described = await (await self.admin()).describe_topics([topic])

@@ -6,6 +6,7 @@ Pure. binary is base64, json is the bytes of a JSON text, string is UTF-8.
 import base64
 import binascii
 import json
+import math
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -26,8 +27,9 @@ def to_bytes(value: Any, form: str, where: str) -> bytes | None:
         return None
     if form == JSON:
         try:
-            return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-        except (UnicodeEncodeError, RecursionError) as error:
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            return text.encode()
+        except (ValueError, RecursionError) as error:
             raise RestError(SERIALIZATION, f"{where}: cannot be written: {error}") from None
     if not isinstance(value, str):
         raise RestError(SERIALIZATION, f"{where}: must be a string in the format {form}")
@@ -50,9 +52,16 @@ def to_json(data: bytes | None, form: str) -> Any:
     if form == STRING:
         return data.decode()
     try:
-        return json.loads(data, parse_constant=no_constant)
+        return json.loads(data, parse_constant=no_constant, parse_float=_finite)
     except RecursionError:
         raise ValueError("is nested too deeply") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:80]} is too large a number")
+    return number
 
 
 def form_of(v3_type: str | None, where: str) -> str:

@@ -16,7 +16,6 @@ from ...client.records import ConsumerRecord
 from ...protocol.errors import ProtocolError
 from ...protocol.patterns import compiled
 from ...protocol.types import TopicPartition
-from ...runtime.errors import MinikafkaError
 from ...runtime.runtime import Runtime
 from .clients import CLOSE_MS, CLOSE_S
 from .errors import ILLEGAL_STATE, INSTANCE_EXISTS, NO_INSTANCE, NO_ROOM, UNPROCESSABLE, RestError
@@ -58,6 +57,7 @@ class Instance:
         """Subscribe to topics or to a pattern; raise RestError if partitions are assigned."""
         if self.consumer.assignment() and not self.is_subscribed:
             raise RestError(ILLEGAL_STATE, "Partitions are assigned: delete this instance first.")
+        self.recall()
         listener = RebalanceListener(on_revoked=self._on_revoked, on_lost=self._on_lost)
         what = list(topics) if pattern is None else _pattern(pattern)
         await self.consumer.subscribe(what, listener=listener, timeout_ms=CLOSE_MS)
@@ -65,6 +65,7 @@ class Instance:
 
     async def unsubscribe(self) -> None:
         """Leave the group; commit first if commits are automatic."""
+        self.recall()
         await self.consumer.unsubscribe(timeout_ms=CLOSE_MS)
         self.is_subscribed = False
 
@@ -72,6 +73,7 @@ class Instance:
         """Read exactly these partitions; raise RestError while subscribed."""
         if self.is_subscribed:
             raise RestError(ILLEGAL_STATE, "It is subscribed to topics: unsubscribe first.")
+        self.recall()
         self.consumer.assign(partitions)
 
     async def _on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
@@ -88,8 +90,9 @@ class Instance:
     async def read(self, timeout_ms: int, max_bytes: int) -> list[Record]:
         """Return records, of `max_bytes` at most or one; an empty list if none come in time.
 
-        Raise RestError if another request reads. A rebalance goes on behind an answer that is
-        empty, and the next request has its records.
+        They count as answered once `answered` is told so; `give_back` has them read again. Raise
+        RestError if another request reads. A rebalance goes on behind an answer that is empty, and
+        the next request has its records.
         """
         if self.is_reading:
             raise RestError(ILLEGAL_STATE, "Another request reads this instance.")
@@ -109,20 +112,20 @@ class Instance:
             wait_ms = 0 if taken and size >= self.min_bytes else left_ms
             try:
                 found = await self._polled(wait_ms, max_bytes - size)
-            except MinikafkaError:
+            except BaseException:  # as when the client has left
                 self.give_back(taken)
                 raise
             for index, record in enumerate(found):
                 grown = size + len(record.key or b"") + len(record.value or b"")
                 if taken and grown > max_bytes:
                     self.give_back(found[index:])
-                    return self._note(taken)
+                    return taken
                 size = grown
                 taken.append(record)
             if found:
                 self._record_bytes = max(size // len(taken), 1)
             if size >= max_bytes or not wait_ms or not left_ms:
-                return self._note(taken)
+                return taken
 
     async def _polled(self, wait_ms: int, room: int) -> list[Record]:
         if self._poll is None:
@@ -131,27 +134,36 @@ class Instance:
             poll = self.consumer.poll(wait_ms, most)
             self._poll = asyncio.get_running_loop().create_task(poll, name="poll")
             self._poll.add_done_callback(_looked_at)
+        task = self._poll
         # A poll with nothing to wait for still has to look at what has arrived.
-        done, _ = await asyncio.wait([self._poll], timeout=max(wait_ms, 50) / 1000)
-        if not done:
+        done, _ = await asyncio.wait([task], timeout=max(wait_ms, 50) / 1000)
+        if not done or self._poll is not task:
             return []
-        poll_task, self._poll = self._poll, None
-        if poll_task.cancelled():
+        self._poll = None
+        if task.cancelled():
             raise gone(self.group, self.id)
-        return poll_task.result()
+        return task.result()
 
     def give_back(self, records: Sequence[Record]) -> None:
         """Have the next read begin at these records."""
         held = self.consumer.assignment()
         for record in reversed(records):
-            self._answered.pop(record.topic_partition, None)
             if record.topic_partition in held:
                 self.consumer.seek(record.topic_partition, record.offset)
 
-    def _note(self, records: list[Record]) -> list[Record]:
+    def recall(self) -> None:
+        """Give back what a poll has found since the last answer, before positions change."""
+        poll = self._poll
+        if poll is not None and poll.done() and not poll.cancelled() and not poll.exception():
+            self._poll = None
+            self.give_back(poll.result())
+
+    def answered(self, records: Sequence[Record]) -> None:
+        """Note that records are answered; those of partitions that went meanwhile are not ours."""
+        held = self.consumer.assignment()
         for record in records:
-            self._answered[record.topic_partition] = record.offset + 1
-        return records
+            if record.topic_partition in held:
+                self._answered[record.topic_partition] = record.offset + 1
 
     # -- offsets
 
@@ -185,7 +197,8 @@ class Instance:
                 del self._answered[at]
 
     def moved(self, partition: TopicPartition) -> None:
-        """Forget what was answered of a partition, because the position jumped."""
+        """Forget what was found and answered of a partition, because its position jumps."""
+        self.recall()
         self._answered.pop(partition, None)
 
     async def close(self) -> None:

@@ -109,9 +109,7 @@ BODIES: Final[dict[str, Schema]] = {
     "Instance": obj(
         {},
         {
-            **dict.fromkeys(
-                ("id", "name"), or_null({**TEXT, "pattern": "^[A-Za-z0-9._-]{1,200}$"})
-            ),
+            **dict.fromkeys(("id", "name"), or_null(_ID)),
             "format": or_null(TEXT),
             "auto.offset.reset": {"enum": ["earliest", "latest", "none", None]},
             "auto.commit.enable": {"enum": [True, False, "true", "false", None]},

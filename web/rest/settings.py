@@ -1,7 +1,7 @@
 """The settings of the proxy, and how one mapping is divided among it and its clients."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from ...client.config import AdminConfig, ConsumerConfig, ProducerConfig, configured
@@ -149,7 +149,8 @@ def divided(given: Mapping[str, str]) -> Settings:
     rest = from_mapping(RestConfig, given)
     prefixes = tuple(one.prefix for one in (_ADMIN, _PRODUCER, _CONSUMER))
     common = {k: v for k, v in given.items() if k not in own and not k.startswith(prefixes)}
-    _check_login(rest, common)
+    if rest.authentication == SASL:
+        _check_login(common, [key for key in given if key not in own], prefixes)
     tables = [one.table for one in (_ADMIN, _PRODUCER, _CONSUMER)]
     for warning in check_keys(common, RestConfig, *tables, known_unused=KNOWN_UNUSED):
         log.warning("%s", warning)
@@ -173,9 +174,7 @@ def _of(
     return found
 
 
-def _check_login(rest: RestConfig, common: Mapping[str, str]) -> None:
-    if rest.authentication == NONE:
-        return
+def _check_login(common: Mapping[str, str], given: Iterable[str], prefixes: Iterable[str]) -> None:
     protocol = common.get("security.protocol", "PLAINTEXT")
     if protocol not in SecurityProtocol.__members__ or not SecurityProtocol(protocol).has_sasl:
         why = "needs security.protocol=SASL_SSL or SASL_PLAINTEXT, for the logins at the brokers"
@@ -183,6 +182,7 @@ def _check_login(rest: RestConfig, common: Mapping[str, str]) -> None:
     if common.get("sasl.mechanism") == OAUTHBEARER:
         why = f"is that of Basic with {AUTHENTICATION}={SASL}: PLAIN or SCRAM; Bearer needs none"
         raise ConfigError("sasl.mechanism", OAUTHBEARER, why)
-    for key in common:
-        if key.startswith("sasl.") and key != "sasl.mechanism":
+    for key in given:
+        own = next((key.removeprefix(one) for one in prefixes if key.startswith(one)), key)
+        if own.startswith("sasl.") and own != "sasl.mechanism":
             raise ConfigError(key, None, f"cannot be given with {AUTHENTICATION}={SASL}")

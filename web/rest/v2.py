@@ -34,32 +34,24 @@ async def topics(call: Call) -> Any:
 
 async def topic(call: Call) -> Any:
     """Describe a topic, its settings and its partitions."""
-    name: str = call.path["topic_name"]
-    admin = await call.admin()
-    described = (await admin.describe_topics([name]))[name]
-    resource = ConfigResource.topic(name)
-    configs = (await admin.describe_configs([resource]))[resource]
-    return call.answer(
-        {
-            "name": name,
-            "configs": {one.name: one.value for one in configs.values()},
-            "partitions": [_partition(one) for one in described.partitions],
-        }
-    )
+    found = await described(call)
+    resource = ConfigResource.topic(found.name)
+    configs = (await (await call.admin()).describe_configs([resource]))[resource]
+    return {
+        "name": found.name,
+        "configs": {one.name: one.value for one in configs.values()},
+        "partitions": [_partition(one) for one in found.partitions],
+    }
 
 
 async def partitions(call: Call) -> Any:
     """Describe the partitions of a topic."""
-    return [_partition(one) for one in (await _described(call)).partitions]
+    return [_partition(one) for one in (await described(call)).partitions]
 
 
 async def partition(call: Call) -> Any:
     """Describe one partition."""
-    index: int = call.path["partition_id"]
-    for one in (await _described(call)).partitions:
-        if one.partition == index:
-            return _partition(one)
-    raise RestError(NO_PARTITION, f"Topic {call.path['topic_name']} has no partition {index}.")
+    return _partition(await one_partition(call))
 
 
 async def offsets(call: Call) -> Any:
@@ -68,14 +60,35 @@ async def offsets(call: Call) -> Any:
     return {"beginning_offset": begin, "end_offset": end}
 
 
+async def described(call: Call) -> TopicDescription:
+    """Describe the path's topic as the admin does."""
+    name: str = call.path["topic_name"]
+    return (await (await call.admin()).describe_topics([name]))[name]
+
+
+async def one_partition(call: Call) -> PartitionDescription:
+    """Describe the path's partition as the admin does; raise RestError if there is none."""
+    name, index = call.path["topic_name"], call.path["partition_id"]
+    for one in (await described(call)).partitions:
+        if one.partition == index:
+            return one
+    raise RestError(NO_PARTITION, f"Topic {name} has no partition {index}.")
+
+
 async def bounds(call: Call) -> tuple[int, int]:
-    """Return the first offset of the path's partition, and its end; raise RestError if none."""
+    """Return the first offset of the path's partition, and its end; raise RestError if none.
+
+    The end is that of consumers: with isolation.level=read_committed the last stable offset.
+    """
     where = TopicPartition(call.path["topic_name"], call.path["partition_id"])
     await call.held.partitions(where.topic, where.partition)
     admin = await call.admin()
+    isolation = call.desk.settings.consumer.get("isolation.level")
     begin, end = await asyncio.gather(
         admin.list_offsets({where: EARLIEST_TIMESTAMP}),
-        admin.list_offsets({where: LATEST_TIMESTAMP}),
+        admin.list_offsets(
+            {where: LATEST_TIMESTAMP}, isolation_level=int(isolation == "read_committed")
+        ),
     )
     return begin[where].offset, end[where].offset
 
@@ -112,11 +125,6 @@ def _entry(outcome: Outcome) -> dict[str, Any]:
         return {"partition": None, "offset": None, "error_code": code, "error": str(outcome)}
     place = {"partition": outcome.partition, "offset": outcome.offset}
     return {**place, "error_code": None, "error": None}
-
-
-async def _described(call: Call) -> TopicDescription:
-    name: str = call.path["topic_name"]
-    return (await (await call.admin()).describe_topics([name]))[name]
 
 
 def _partition(one: PartitionDescription) -> dict[str, Any]:

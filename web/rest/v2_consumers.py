@@ -1,5 +1,6 @@
 """The v2 consumers: created here, used here or, if another proxy has the instance, over there."""
 
+import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -61,6 +62,7 @@ async def create(call: Call) -> Any:
 def of_instance(use: Use) -> Callable[[Call], Awaitable[Any]]:
     """Make a handler that finds the instance of the path, and forwards if another proxy has it."""
 
+    @functools.wraps(use)
     async def handler(call: Call) -> Any:
         group, instance_id = call.path["group_name"], call.path["instance"]
         found = call.desk.instances.find(group, instance_id, call.held.login)
@@ -77,7 +79,6 @@ def of_instance(use: Use) -> Callable[[Call], Awaitable[Any]]:
                 return answer
         raise gone(group, instance_id)
 
-    handler.__doc__ = use.__doc__
     return handler
 
 
@@ -90,19 +91,23 @@ async def _forwarded(call: Call, instance_id: str) -> Response | None:
     query = request.scope["query_string"].decode("ascii")
     target += f"?{query}" if query else ""
     for url in urls:
-        answer = await call.desk.peers.ask(url, request.method, target, request.headers, body)
+        asking = call.desk.peers.ask(url, request.method, target, request.headers, body)
+        # The owner learns in this way that its client has left.
+        answer = await call.unless_left(asking)
         if answer is not None and not (answer.status == 404 and NOT_HERE in answer.body):
             headers = {"content-type": answer.content_type} if answer.content_type else {}
             return Response(answer.body, answer.status, headers)
     return None
 
 
-async def _delete(call: Call, instance: Instance) -> Any:
+@of_instance
+async def delete(call: Call, instance: Instance) -> Any:
     """Close an instance: it commits if it does so by itself, and leaves its group."""
     await call.desk.instances.delete(instance)
 
 
-async def _subscribe(call: Call, instance: Instance) -> Any:
+@of_instance
+async def subscribe(call: Call, instance: Instance) -> Any:
     """Subscribe an instance to topics, or to all whose name matches a pattern (RE2)."""
     given = await call.json("Subscription")
     if len(given) != 1:
@@ -110,17 +115,20 @@ async def _subscribe(call: Call, instance: Instance) -> Any:
     await instance.subscribe(given.get("topics", ()), given.get("topic_pattern"))
 
 
-async def _subscription(call: Call, instance: Instance) -> Any:
+@of_instance
+async def subscription(call: Call, instance: Instance) -> Any:
     """List the topics that an instance is subscribed to."""
     return {"topics": instance.consumer.subscription()}
 
 
-async def _unsubscribe(call: Call, instance: Instance) -> Any:
+@of_instance
+async def unsubscribe(call: Call, instance: Instance) -> Any:
     """End the subscription of an instance."""
     await instance.unsubscribe()
 
 
-async def _assign(call: Call, instance: Instance) -> Any:
+@of_instance
+async def assign(call: Call, instance: Instance) -> Any:
     """Have an instance read exactly these partitions, outside of its group's sharing."""
     partitions = await _places(call)
     for topic, index in partitions:
@@ -128,13 +136,15 @@ async def _assign(call: Call, instance: Instance) -> Any:
     instance.assign(partitions)
 
 
-async def _assignments(call: Call, instance: Instance) -> Any:
+@of_instance
+async def assignments(call: Call, instance: Instance) -> Any:
     """List the partitions that an instance reads."""
     held = instance.consumer.assignment()
     return {"partitions": [_shown(one) for one in held]}
 
 
-async def _records(call: Call, instance: Instance) -> Any:
+@of_instance
+async def records(call: Call, instance: Instance) -> Any:
     """Read records: until `max_bytes`, or until some are there, or until `timeout` ms."""
     rest = call.desk.settings.rest
     offers = [media.of_format(instance.form), *media.V2_OFFERS]
@@ -144,9 +154,10 @@ async def _records(call: Call, instance: Instance) -> Any:
         why = f"This instance has the format {instance.form}. {error}"
         raise RestError(OTHER_FORMAT, why) from None
     usual = instance.request_timeout_ms or rest.request_timeout_ms
-    timeout_ms = min(call.number("timeout", usual) or usual, MOST_WAIT_MS)
+    wanted_ms = call.number("timeout")
+    timeout_ms = min(usual if wanted_ms is None else wanted_ms, MOST_WAIT_MS)
     most = min(call.number("max_bytes") or rest.request_max_bytes, rest.request_max_bytes)
-    records = await instance.read(timeout_ms, most)
+    records = await call.unless_left(instance.read(timeout_ms, most), instance.give_back)
     shown = []
     for record in records:
         try:
@@ -156,17 +167,21 @@ async def _records(call: Call, instance: Instance) -> Any:
             why = f"{where} is not {instance.form}: {error}; read it as binary, or seek behind it"
             instance.give_back(records)
             raise RestError(SERIALIZATION, why) from None
-    return call.answer(shown, offers=(kind,))
+    answer = call.answer(shown, offers=(kind,))
+    instance.answered(records)
+    return answer
 
 
-async def _commit(call: Call, instance: Instance) -> Any:
+@of_instance
+async def commit(call: Call, instance: Instance) -> Any:
     """Commit offsets, each that of the last record read; without a body, all that was read."""
     wanted = await _offsets(call)
     await instance.commit({at: one._replace(offset=one.offset + 1) for at, one in wanted.items()})
     return {}
 
 
-async def _committed(call: Call, instance: Instance) -> Any:
+@of_instance
+async def committed(call: Call, instance: Instance) -> Any:
     """Tell what the group has committed of the partitions in the body."""
     partitions = await _places(call)
     found = await instance.consumer.committed(partitions)
@@ -181,7 +196,8 @@ async def _committed(call: Call, instance: Instance) -> Any:
     )
 
 
-async def _seek(call: Call, instance: Instance) -> Any:
+@of_instance
+async def seek(call: Call, instance: Instance) -> Any:
     """Move an instance to these offsets, the next to read."""
     wanted = await _offsets(call)
     if any(one.offset < 0 for one in wanted.values()):
@@ -192,12 +208,14 @@ async def _seek(call: Call, instance: Instance) -> Any:
         instance.consumer.seek(at, one.offset)
 
 
-async def _seek_begin(call: Call, instance: Instance) -> Any:
+@of_instance
+async def seek_begin(call: Call, instance: Instance) -> Any:
     """Move an instance to the first record of these partitions."""
     instance.consumer.seek_to_beginning(*await _moved(call, instance))
 
 
-async def _seek_end(call: Call, instance: Instance) -> Any:
+@of_instance
+async def seek_end(call: Call, instance: Instance) -> Any:
     """Move an instance behind the last record of these partitions."""
     instance.consumer.seek_to_end(*await _moved(call, instance))
 
@@ -236,17 +254,3 @@ def _place(given: dict[str, Any]) -> TopicPartition:
 
 def _shown(place: TopicPartition) -> dict[str, Any]:
     return {"topic": place.topic, "partition": place.partition}
-
-
-delete = of_instance(_delete)
-subscribe = of_instance(_subscribe)
-subscription = of_instance(_subscription)
-unsubscribe = of_instance(_unsubscribe)
-assign = of_instance(_assign)
-assignments = of_instance(_assignments)
-records = of_instance(_records)
-commit = of_instance(_commit)
-committed = of_instance(_committed)
-seek = of_instance(_seek)
-seek_begin = of_instance(_seek_begin)
-seek_end = of_instance(_seek_end)

@@ -11,9 +11,9 @@ from ...client.admin.topic_types import (
 from ...protocol.messages.create_topics import BROKER_DEFAULT
 from ...protocol.types import TopicPartition
 from .call import Call
-from .errors import NO_PARTITION, NOT_FOUND, RestError
+from .errors import NOT_FOUND, RestError
 from .schemas import OFFSET_TYPES
-from .v2 import bounds
+from .v2 import bounds, described, one_partition
 from .v3_kinds import Object
 
 
@@ -80,7 +80,7 @@ async def partitions(call: Call) -> Object:
 
 async def partition(call: Call) -> Object:
     """Describe a partition."""
-    return _partition(call, await _one(call))
+    return _partition(call, await one_partition(call))
 
 
 async def offset(call: Call) -> Object:
@@ -94,7 +94,7 @@ async def offset(call: Call) -> Object:
 
 async def replicas(call: Call) -> Object:
     """List the replicas of a partition."""
-    one = await _one(call)
+    one = await one_partition(call)
     data = [_replica(call, one, broker) for broker in one.replicas]
     return call.site.listed(
         "KafkaReplica", _path(call, f"partitions/{one.partition}/replicas"), data
@@ -103,7 +103,7 @@ async def replicas(call: Call) -> Object:
 
 async def replica(call: Call) -> Object:
     """Describe the replica of a partition on a broker."""
-    one, broker = await _one(call), call.path["broker_id"]
+    one, broker = await one_partition(call), call.path["broker_id"]
     if broker not in one.replicas:
         raise RestError(NOT_FOUND, f"Broker {broker} has no replica of this partition.")
     return _replica(call, one, broker)
@@ -111,7 +111,7 @@ async def replica(call: Call) -> Object:
 
 async def reassignment(call: Call) -> Object:
     """Describe the move of a partition's replicas that is under way."""
-    place = TopicPartition(call.path["topic_name"], (await _one(call)).partition)
+    place = TopicPartition(call.path["topic_name"], (await one_partition(call)).partition)
     moves = await (await call.admin()).list_partition_reassignments([place])
     if place not in moves:
         raise RestError(NOT_FOUND, f"{place.topic}-{place.partition} is not being reassigned.")
@@ -126,20 +126,6 @@ async def reassignments(call: Call) -> Object:
     moves = await (await call.admin()).list_partition_reassignments()
     data = [_move(call, at, one) for at, one in sorted(moves.items()) if only in (None, at.topic)]
     return call.site.listed("KafkaReassignment", _path(call, "partitions/-/reassignment"), data)
-
-
-async def described(call: Call) -> TopicDescription:
-    """Describe the path's topic as the admin does."""
-    name: str = call.path["topic_name"]
-    return (await (await call.admin()).describe_topics([name]))[name]
-
-
-async def _one(call: Call) -> PartitionDescription:
-    found = await described(call)
-    for one in found.partitions:
-        if one.partition == call.path["partition_id"]:
-            return one
-    raise RestError(NO_PARTITION, f"{found.name} has no partition {call.path['partition_id']}.")
 
 
 def _path(call: Call, below: str) -> str:

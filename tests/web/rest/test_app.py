@@ -116,6 +116,28 @@ async def test_pages_of_others_read_answers_only_if_a_setting_says_so(
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://evil.example", 403),
+        ("null", 403),
+        ("http://[", 403),
+        ("http://a.example", 200),
+        ("http://one.example:8082", 200),
+        (None, 200),
+    ],
+)
+async def test_pages_of_others_change_nothing_unless_a_setting_says_so(
+    origin: str | None, status: int
+) -> None:
+    settings = {"access.control.allow.origin": "http://a.example"}
+    async with FakeCluster() as cluster, proxy(cluster.bootstrap, settings=settings) as one:
+        # A request that a browser sends without asking first.
+        answer = await one.http.post("/consumers/g", headers={"origin": origin} if origin else {})
+        assert len(one.desk.instances) == (status == 200)
+    assert answer.status_code == status
+
+
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Admin]:
     """The admins that were started; the brokers take the password `right` only."""

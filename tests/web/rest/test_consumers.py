@@ -13,10 +13,11 @@ from minikafka.protocol.records.record_batch import NewRecord, build
 from minikafka.protocol.types import TopicPartition
 from minikafka.web import serving
 from minikafka.web.rest import peers
+from minikafka.web.rest.instances import Instance
 
 from ...client.fake_broker import FakeCluster
 from ...client.fake_group import FakeGroup, install
-from .lab import V2, Clock, Proxy, proxy, served
+from .lab import V2, Clock, Proxy, Slow, proxy, served
 
 Setup = tuple[FakeCluster, FakeGroup]
 TP = TopicPartition("t", 0)
@@ -139,6 +140,74 @@ async def test_a_read_that_fails_halfway_loses_nothing(
         failed = await one.http.get(f"{path}/records?timeout=20000")
         assert (failed.status_code, failed.json()["error_code"]) == (500, 50003)
         assert await read(one, path) == list(range(20))
+
+
+async def test_what_was_read_for_a_client_that_left_is_read_again(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, group = setup
+    poll, count, all_read = Consumer.poll, 0, asyncio.Event()
+
+    async def counted(self: Any, timeout_ms: int = 0, most: int | None = None) -> Any:
+        nonlocal count
+        if count == 20:
+            all_read.set()
+        found = await poll(self, timeout_ms, most)
+        count += len(found)
+        return found
+
+    monkeypatch.setattr(Consumer, "poll", counted)
+    async with proxy(cluster.bootstrap) as one:
+        path = await created(one, fetch_min_bytes=10_000)
+        await post(one, f"{path}/subscription", {"topics": ["t"]})
+        async with Slow(one.app, "GET", f"{path}/records?timeout=60000") as client:
+            client.end()
+            await all_read.wait()
+        # It asks again at once, and gets what it has not got.
+        assert await read(one, path, "timeout=1000") == list(range(20))
+        await one.http.delete(path)
+    assert group.commits == [{TP: 20}]
+
+
+async def test_a_read_that_cannot_be_shown_keeps_what_was_answered_before(setup: Setup) -> None:
+    cluster, group = setup
+    cluster.topics["t"].partitions[0].append(build([NewRecord(0, None, b"no json", ())]))
+    async with proxy(cluster.bootstrap) as one:
+        path = await created(one, auto_commit_enable="false")
+        await post(one, f"{path}/subscription", {"topics": ["t"]})
+        assert await read(one, path, "timeout=20000&max_bytes=50") == list(range(20))
+        answer = await one.http.get(f"{path}/records?timeout=20000")
+        assert answer.json()["error_code"] == 42207
+        await post(one, f"{path}/offsets")
+    assert group.commits == [{TP: 20}]
+
+
+async def test_what_a_poll_found_behind_an_answer_does_not_outlive_a_seek(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, _ = setup
+    going_on = asyncio.Event()
+    poll = Consumer.poll
+
+    async def long(self: Any, timeout_ms: int = 0, max_records: int | None = None) -> Any:
+        found = await poll(self, 20_000, max_records)
+        await going_on.wait()
+        return found
+
+    async with proxy(cluster.bootstrap) as one:
+        path = await created(one)
+        places = {"partitions": [TP._asdict()]}
+        await post(one, f"{path}/assignments", places)
+        monkeypatch.setattr(Consumer, "poll", long)
+        assert await read(one, path, "timeout=10") == []
+        (instance,) = one.desk.instances._by_id.values()
+        assert instance is not None
+        assert instance._poll is not None
+        going_on.set()
+        await asyncio.wait([instance._poll])
+        to_18 = {"offsets": [{**TP._asdict(), "offset": 18}]}
+        await post(one, f"{path}/positions", to_18)
+        assert await read(one, path, "timeout=100") == [18, 19]
 
 
 async def test_two_reads_at_once_are_refused_and_a_read_ends_with_its_time(setup: Setup) -> None:
@@ -272,3 +341,37 @@ async def test_x_54_an_instance_is_used_through_the_other_proxy(
         for path in paths:
             answer = await other.http.get(f"{path}/records?timeout=60000")
             assert (answer.status_code, answer.json()["error_code"]) == (404, 40403)
+
+
+async def test_an_owner_learns_that_the_client_of_the_other_proxy_has_left(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, _ = setup
+    listener = serving.listen("127.0.0.1", 0)
+    url = serving.url_of(listener)
+    began, ended = asyncio.Event(), asyncio.Event()
+    read_one = Instance.read
+
+    async def noted(self: Instance, timeout_ms: int, max_bytes: int) -> Any:
+        began.set()
+        try:
+            return await read_one(self, timeout_ms, max_bytes)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Instance, "read", noted)
+    async with (
+        proxy(cluster.bootstrap, url=url) as owner,
+        proxy(cluster.bootstrap, peers=(url,)) as other,
+        served(owner, listener),
+        asyncio.timeout(20),
+    ):
+        body = {"auto.offset.reset": "earliest", "format": "json", "fetch.min.bytes": 10_000}
+        made = (await post(owner, "/consumers/g", body)).json()
+        path = f"/consumers/g/instances/{made['instance_id']}"
+        await post(owner, f"{path}/assignments", {"partitions": [TP._asdict()]})
+        async with Slow(other.app, "GET", f"{path}/records?timeout=60000") as client:
+            client.end()
+            await began.wait()
+        await ended.wait()
+        assert await read(other, path, "timeout=1000") == list(range(20))

@@ -41,21 +41,37 @@ def test_values_come_out_of_a_stream_however_it_is_cut(
     assert found == values
 
 
-@pytest.mark.parametrize("text", ['{"a": oops', "{]", "}", '{"a": 1,}', "x", '{"a" 1', "[1 e"])
+@pytest.mark.parametrize("text", ['{"a": oops', "{]", "}", '{"a": 1,}', "x", '{"a" 1'])
 def test_what_cannot_become_json_is_found_at_once(text: str) -> None:
     with pytest.raises(RestError, match="is not JSON"):
         list(JsonStream(100).feed(text.encode()))
 
 
-@pytest.mark.parametrize(
-    "text",
-    ['{"a": tr', '{"a": "', '{"a": "\\u00', "[1, ", '{"a": -', "[1.", "[1e", "[-1.5E-", "[1e+"],
-)
-def test_what_may_become_json_waits_until_the_end(text: str) -> None:
+@pytest.mark.parametrize("rest", ["tr", '"', '"\\u00', "[1, ", "-", "1.", "1.5e", "1E-"])
+def test_what_may_become_json_waits_until_the_end(rest: str) -> None:
     stream = JsonStream(100)
-    assert list(stream.feed(text.encode())) == []
+    assert list(stream.feed(b'{"a": ' + rest.encode())) == []
     with pytest.raises(RestError, match="is not JSON"):
         list(stream.feed(b"", is_last=True))
+
+
+def test_a_value_in_many_parts_is_parsed_once_when_its_brackets_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    value = {"text": '}"]\\' * 5_000, "n": [1.5e300]}
+    stream, parsed = JsonStream(1_000_000), 0
+    parse = stream._parse
+
+    def counted(text: str, at: int) -> Any:
+        nonlocal parsed
+        parsed += len(text)
+        return parse(text, at)
+
+    monkeypatch.setattr(stream, "_parse", counted)
+    text = json.dumps(value).encode()
+    found = [each for at in range(len(text)) for each in stream.feed(text[at : at + 1])]
+    assert found == [value]
+    assert parsed < 2 * len(text)
 
 
 def test_a_value_without_an_end_is_bounded() -> None:
@@ -102,6 +118,21 @@ def test_json_comes_back(value: Any) -> None:
             json.dumps(value, ensure_ascii=False).encode()
         return
     assert to_json(data, media.JSON) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"1e999", "too large"),
+        (b"[-1E400]", "too large"),
+        (b"NaN", "no JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_no_answer_could_show_as_json_is_not_json(text: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        to_json(text, media.JSON)
+    assert (typed(text, media.JSON) or {})["type"] == "BINARY"
 
 
 @given(st.binary(), st.sampled_from(media.FORMATS))
@@ -172,6 +203,14 @@ def test_settings_are_divided_among_the_proxy_and_its_clients() -> None:
                 "sasl.username": "u",
             },
             "sasl.username: cannot be given",
+        ),
+        (
+            {
+                "minikafka.rest.authentication": "sasl",
+                "security.protocol": "SASL_PLAINTEXT",
+                "producer.sasl.password": "p",
+            },
+            "producer.sasl.password: cannot be given",
         ),
     ],
 )

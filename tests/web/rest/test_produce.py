@@ -161,6 +161,48 @@ async def test_all_requests_of_a_user_share_one_idempotent_producer() -> None:
         assert entry.last_sequence == 2
 
 
+async def test_a_producer_that_was_refused_for_good_is_made_anew() -> None:
+    async with FakeCluster() as cluster, proxy(cluster.bootstrap) as one:
+        cluster.create("t")
+
+        def refuse(node: Any, key: int, request: Any) -> None:
+            if key == ApiKey.INIT_PRODUCER_ID:
+                raise Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+        cluster.fault = refuse
+        body = {"records": [{"value": 1}]}
+        for _ in range(2):
+            answer = await post(one.http, "/topics/t", body, JSON)
+            assert "CLUSTER_AUTHORIZATION_FAILED" in answer.json()["offsets"][0]["error"]
+        cluster.fault = None
+        answer = await post(one.http, "/topics/t", body, JSON)
+        assert [each["offset"] for each in answer.json()["offsets"]] == [0]
+
+
+async def test_records_for_a_partition_that_is_not_there_cost_the_brokers_one_question() -> None:
+    async with FakeCluster() as cluster, proxy(cluster.bootstrap) as one:
+        cluster.create("t")
+        body = {"records": [{"value": 1, "partition": 7}] * 300}
+        answer = await post(one.http, "/topics/t", body, JSON)
+        assert [each["error_code"] for each in answer.json()["offsets"]] == [40402] * 300
+        asked = len(cluster.sent(ApiKey.METADATA)) + len(
+            cluster.sent(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+        )
+    assert asked < 10
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1E400"])
+async def test_a_number_beyond_all_bounds_is_refused_and_no_infinity_is_written(
+    number: str,
+) -> None:
+    async with FakeCluster() as cluster, proxy(cluster.bootstrap) as one:
+        cluster.create("t")
+        body = f'{{"records":[{{"value":{number}}}]}}'
+        answer = await one.http.post("/topics/t", content=body, headers=JSON)
+        assert values(cluster) == []
+    assert (answer.status_code, answer.json()["error_code"]) == (422, 42207)
+
+
 async def test_a_stream_answers_each_record_as_it_is_acknowledged() -> None:
     async with FakeCluster() as cluster, proxy(cluster.bootstrap) as one:
         cluster.create("t")

@@ -1,6 +1,7 @@
 """The proxy in front of real brokers: every object of v3, the document, logins, a killed owner."""
 
 import asyncio
+import base64
 import contextlib
 import json
 import subprocess
@@ -201,6 +202,38 @@ async def test_a_login_may_do_what_its_user_may(cluster: Cluster) -> None:
         assert (wrong.status_code, wrong.json()["error_code"]) == (401, 40101)
         other = await one.http.get(f"{path}/records", headers=basic("alice", "guess"))
         assert other.json()["error_code"] == 40403
+
+
+async def test_brokers_that_go_away_and_come_back_are_found_again(cluster: Cluster) -> None:
+    body = json.dumps({"records": [{"value": "again", "partition": 1}]})
+    short = {"producer.delivery.timeout.ms": "3000", "producer.request.timeout.ms": "1000"}
+    short |= {"producer.max.block.ms": "1000", "admin.default.api.timeout.ms": "2000"}
+    async with proxy([cluster.bootstrap], settings=short) as one:
+
+        async def written() -> list[int | None]:
+            answer = await one.http.post("/topics/t", content=body, headers=JSON)
+            entries = answer.json().get(
+                "offsets", [{"error_code": answer.json().get("error_code")}]
+            )
+            return [each["error_code"] for each in entries]
+
+        made = await one.http.post("/consumers/away", content="{}", headers=V2)
+        path = made.json()["base_uri"].partition(".example:8082")[2]
+        places = json.dumps({"partitions": [{"topic": "t", "partition": 1}]})
+        for what in ("assignments", "positions/end"):
+            await one.http.post(f"{path}/{what}", content=places, headers=V2)
+        assert (await one.http.get(f"{path}/records?timeout=1")).json() == []
+        assert await written() == [None]
+        cluster.broker(1).kill()
+        (code,) = await written()
+        assert code in (50003, 50302)
+        await asyncio.to_thread(cluster.broker(1).start)
+        async with asyncio.timeout(60):
+            while await written() != [None]:
+                pass
+            answer = await one.http.get(f"{path}/records?timeout=30000")
+        assert answer.status_code == 200, answer.text
+        assert answer.json()[0]["value"] == base64.b64encode(b'"again"').decode()
 
 
 def test_whatever_the_document_allows_is_answered_as_it_says(cluster: Cluster) -> None:

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import socket
+
+import pytest
 
 from minikafka.web import serving
 
@@ -41,6 +44,37 @@ async def test_a_body_that_is_too_long_is_refused_and_its_connection_ends() -> N
             writer.close()
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert b'"error_code":413' in answer
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", head("GET", "/") + b"GET / HT"])
+async def test_a_connection_without_a_request_ends(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "HEAD_S", 0.2)
+    listener = serving.listen("127.0.0.1", 0)
+    async with (
+        FakeCluster() as cluster,
+        proxy(cluster.bootstrap) as one,
+        served(one, listener),
+        asyncio.timeout(WITHIN_S),
+    ):
+        reader, writer = await connect(listener)
+        complete, end, begun = sent.rpartition(b"\r\n\r\n")
+        if complete:
+            writer.write(complete + end)
+            await reader.readuntil(b"{}")
+        for byte in begun:
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0.01)
+        assert await reader.read() == b""
+        writer.close()
+
+
+def test_a_peer_that_is_gone_without_a_word_is_noticed() -> None:
+    listener = serving.listen("127.0.0.1", 0)
+    with listener, socket.create_connection(listener.getsockname()), listener.accept()[0] as one:
+        assert one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert one.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 120_000
 
 
 async def test_records_go_in_and_acknowledgements_out_over_one_request() -> None:

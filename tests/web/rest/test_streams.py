@@ -5,6 +5,8 @@ import json
 import pytest
 
 from minikafka.client.consumer.consumer import Consumer
+from minikafka.protocol.api import ApiKey
+from minikafka.protocol.messages.list_offsets import LATEST_TIMESTAMP
 from minikafka.web.rest import clients
 from minikafka.web.rest.settings import MIB
 from minikafka.web.rest.v3_records import PART_BYTES, WINDOW
@@ -130,6 +132,21 @@ async def test_a_stream_that_cannot_begin_says_why(query: str, status: int, word
         answer = await one.http.get(await v3(one.http, f"/topics/t/partitions/0/records?{query}"))
     assert answer.status_code == status
     assert words in answer.json()["message"]
+
+
+@pytest.mark.parametrize(("isolation", "level"), [("read_committed", 1), ("read_uncommitted", 0)])
+async def test_a_stream_ends_where_its_consumer_can_read_to(isolation: str, level: int) -> None:
+    settings = {"consumer.isolation.level": isolation}
+    async with FakeCluster() as cluster, proxy(cluster.bootstrap, settings=settings) as one:
+        fill(cluster.create("t").partitions[0], 3)
+        answer = await one.http.get(await v3(one.http, RECORDS))
+        asked = [
+            each.isolation_level
+            for each in cluster.sent(ApiKey.LIST_OFFSETS)
+            if each.topics[0].partitions[0].timestamp == LATEST_TIMESTAMP
+        ]
+    assert len(answer.text.splitlines()) == 3
+    assert asked == [level]
 
 
 async def test_one_stream_too_many_is_refused() -> None:
