@@ -378,6 +378,26 @@ async def test_the_status_tells_offsets_and_lags_at_both_ends(pair: Pair) -> Non
     assert lines_of(places)[1].split() == f"A->B {group} {topic} 0 7 10 3 7 10 3".split()
 
 
+async def test_a_flow_that_only_has_heartbeats_has_no_places_of_groups() -> None:
+    texts = {
+        "clusters": "A, B",
+        "A.bootstrap.servers": "127.0.0.1:1",
+        "B.bootstrap.servers": "127.0.0.1:1",
+        "A->B.enabled": "true",
+    }
+    assert await places_of(Mm2Config(texts), TO_A) == []
+
+
+async def test_a_topic_that_the_target_refuses_does_not_hold_up_the_others(pair: Pair) -> None:
+    topic, long = next(names), "l" * 248
+    await make(pair.a, topic)
+    await make(pair.a, long)
+    await write(pair.a, topic, [b"1"])
+    async with pair.run(TO_B, SOURCE, {"topics": f"{topic},l*"}) as mirror:
+        await mirror.until(1)
+    assert [each.value for each in await read(pair.b, f"A.{topic}", 1)] == [b"1"]
+
+
 async def test_heartbeats_need_no_source(pair: Pair) -> None:
     keys = {"A.bootstrap.servers": "127.0.0.1:1", "A.bootstrap.timeout.ms": "100"}
     async with pair.run(TO_B, HEARTBEAT, keys) as beats:
