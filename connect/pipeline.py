@@ -91,8 +91,8 @@ class SourcePipeline(_Pipeline):
     def apply(self, records: Sequence[SourceRecord]) -> list[SourceOutcome]:
         """Return the outcome of each record, in order. Whatever plugins raise is an outcome."""
         if not self._steps:
-            return [self._converted((record,)) for record in records]
-        found = [self._transformed(record) for record in records]
+            return [self._converted((each,)) if each.topic else DROPPED for each in records]
+        found = [self._transformed(each) if each.topic else DROPPED for each in records]
         return [self._converted(each) if isinstance(each, list) else each for each in found]
 
     def _converted(self, records: Sequence[SourceRecord]) -> list[Produced] | Failed:

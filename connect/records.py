@@ -44,7 +44,10 @@ class ConnectRecord:
 
 @dataclass(slots=True, kw_only=True)
 class SourceRecord(ConnectRecord):
-    """A record for a topic, and the place in the source behind which reading goes on."""
+    """A record for a topic, and the place in the source behind which reading goes on.
+
+    One with an empty topic is not written: only its place is noted.
+    """
 
     source_partition: Mapping[str, Any]
     """Names a part of the source that is read in order, as {"filename": "a.log"}."""

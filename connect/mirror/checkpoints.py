@@ -1,7 +1,8 @@
 """Checkpoints of groups: which are new, and which offsets may be committed at the target.
 
-A checkpoint goes back only if the group itself went back at the source. What is committed at the
-target never goes back, and is never beyond the end of the partition there.
+A checkpoint goes back only if the group itself went back at the source, or if it lies beyond all
+that is mirrored, because the topic at the target was deleted and made anew. What is committed at
+the target never goes back, and is never beyond the end of the partition there.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,17 +48,18 @@ class CheckpointStore:
                 continue
             where = TopicPartition(remote(partition.topic), partition.partition)
             found = Checkpoint(group, where, at.offset, downstream, at.metadata)
-            if _is_newer(found, self.of(group).get(where)):
+            if _is_newer(found, self.of(group).get(where), syncs.newest(partition)):
                 self.add(found)
                 fresh.append(found)
         return fresh
 
 
-def _is_newer(found: Checkpoint, known: Checkpoint | None) -> bool:
+def _is_newer(found: Checkpoint, known: Checkpoint | None, newest: tuple[int, int] | None) -> bool:
     return (
         known is None
         or found.upstream < known.upstream
-        or (found.upstream >= known.upstream and found.downstream > known.downstream)
+        or found.downstream > known.downstream
+        or (newest is not None and known.downstream > newest[1] + 1)
     )
 
 

@@ -45,15 +45,9 @@ class DefaultPolicy:
 
     def is_cycle(self, topic: str, target: str) -> bool:
         """True if the topic has passed through cluster `target`, as its name tells."""
-        source = self.source_of(topic)
-        while source is not None:
-            if source == target:
-                return True
-            upstream = self.upstream(topic)
-            if upstream is None or upstream == topic:
-                return False
-            topic, source = upstream, self.source_of(upstream)
-        return False
+        separator = self._separator
+        _, _, rest = f"{separator}{topic}".partition(f"{separator}{target}{separator}")
+        return bool(rest.replace(separator, ""))
 
     def offset_syncs(self, cluster: str) -> str:
         """Return the topic of offset syncs that concern `cluster`, the other end of the flow."""
@@ -84,6 +78,10 @@ class IdentityPolicy(DefaultPolicy):
     def upstream(self, topic: str) -> str | None:
         """Return `topic`; of heartbeats, the name under the default policy."""
         return super().upstream(topic) if topic.endswith(HEARTBEATS) else topic
+
+    def is_cycle(self, topic: str, target: str) -> bool:
+        """True of heartbeats that have passed through cluster `target`."""
+        return topic.endswith(HEARTBEATS) and super().is_cycle(topic, target)
 
 
 DEFAULT = "DefaultReplicationPolicy"

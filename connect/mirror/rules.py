@@ -14,6 +14,9 @@ from ...protocol.messages.incremental_alter_configs import ConfigOperation
 from .patterns import NameFilter, pattern_of
 from .policy import DefaultPolicy, policy_of
 
+EVERY = "*"
+"""Names all topics in a literal entry."""
+
 
 @dataclass(frozen=True)
 class TopicPlan:
@@ -88,14 +91,15 @@ class FlowRules:
     def acls(self, source: Iterable[Acl], target: Iterable[Acl]) -> list[Acl]:
         """Return the entries that the target lacks of the mirrored topics' own entries.
 
-        What allows to write is left out, and what allows everything becomes leave to read, since
-        only the mirror writes to a mirrored topic.
+        Entries for all topics of a cluster are no topic's own. What allows to write is left out,
+        and what allows everything becomes leave to read, since only the mirror writes there.
         """
         wanted = [
             self._remote_acl(acl)
             for acl in source
             if acl.resource_type == AclResource.TOPIC
             and acl.pattern_type == AclPattern.LITERAL
+            and acl.resource_name != EVERY
             and self.mirrors(acl.resource_name)
             and (acl.permission, acl.operation) != (AclPermission.ALLOW, AclOperation.WRITE)
         ]

@@ -5,6 +5,7 @@ headers. A gap, which is records that were lost before they were mirrored, is ne
 silence: see `on.gap`. Never here: writing to the target, which the worker does.
 """
 
+import contextlib
 import json
 import logging
 import time
@@ -16,7 +17,13 @@ from typing import Any
 from ...client.admin.admin import Admin
 from ...client.admin.topic_types import TopicDescription
 from ...client.consumer.consumer import Consumer
-from ...client.errors import BufferFull, ClientError, LogTruncated, OffsetOutOfRange
+from ...client.errors import (
+    BufferFull,
+    ClientError,
+    LogTruncated,
+    OffsetOutOfRange,
+    RequestTimedOut,
+)
 from ...client.partitions import name_of
 from ...client.producer.producer import Producer
 from ...client.records import RecordColumns, RecordMetadata
@@ -53,6 +60,17 @@ class Route:
     topic_id: str
     """The id of the topic at the source; empty if it is not there, or brokers have no ids."""
     metrics: PartitionMetrics
+    behind: int = -1
+    """The offset behind the newest record that was read; -1 before the first."""
+
+    def passed(self, offset: int) -> SourceRecord:
+        """Return the place of an offset that has nothing to be written."""
+        return SourceRecord(
+            topic="",
+            value=None,
+            source_partition=self.place,
+            source_offset={"offset": offset, "topicId": self.topic_id},
+        )
 
 
 class OffsetSyncWriter:
@@ -184,6 +202,7 @@ class MirrorSourceTask(AsyncSourceTask):
     def _pass_gap(self, route: Route, why: str) -> None:
         """Do as `on.gap` says about records that cannot be mirrored any more."""
         route.metrics.gap_count += 1
+        route.behind = -1
         where = f"{self._settings['source.cluster.alias']}: {name_of(route.partition)}: {why}"
         if self._on_gap == "fail":
             raise ConnectError(
@@ -203,13 +222,24 @@ class MirrorSourceTask(AsyncSourceTask):
         while True:
             try:
                 polled = await self._consumer.poll_columns(self._poll_ms)
+                batch = [] if polled else await self._ends()
             except (OffsetOutOfRange, LogTruncated) as error:
                 await self._on_lost(error)
                 continue
-            batch: list[SourceRecord] = []
             for found in polled:
                 batch += self._records_of(found)
             yield batch
+
+    async def _ends(self) -> list[SourceRecord]:
+        """Return places behind ends of transactions, which nothing tells from records once gone."""
+        places = []
+        for partition, route in self._routes.items():
+            with contextlib.suppress(RequestTimedOut):
+                position = await self._consumer.position(partition, timeout_ms=0)
+                if 0 <= route.behind < position:
+                    route.behind = position
+                    places.append(route.passed(position - 1))
+        return places
 
     async def _on_lost(self, error: OffsetOutOfRange | LogTruncated) -> None:
         route = self._routes[error.partition]
@@ -247,6 +277,9 @@ class MirrorSourceTask(AsyncSourceTask):
             if kept is not None
         ]
         metrics.dropped_count += count - len(records)
+        route.behind = found.offsets[-1] + 1
+        if headers[-1] is None:
+            records.append(route.passed(found.offsets[-1]))
         return records
 
     def _headers(self, found: RecordColumns, count: int) -> Sequence[tuple[Header, ...] | None]:

@@ -36,7 +36,12 @@ class GroupPlace(NamedTuple):
 
 
 async def places_of(config: Mm2Config, flow: Flow) -> list[GroupPlace]:
-    """Return the places of a flow's groups; raise MinikafkaError if a cluster cannot be asked."""
+    """Return the places of a flow's groups; raise MinikafkaError if a cluster cannot be asked.
+
+    A flow that mirrors no groups has none.
+    """
+    if CHECKPOINT not in config.connectors(flow):
+        return []
     settings = KEYS.parse(config.connector_props(flow, CHECKPOINT))
     policy = policy_of(settings)
     clients = [config.client_props(alias) for alias in flow]

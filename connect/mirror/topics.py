@@ -5,7 +5,7 @@ or an ACL.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...client.admin.acl_types import AclFilter, AclResource
@@ -24,17 +24,21 @@ log = logging.getLogger(__name__)
 
 TOPIC_ACLS = AclFilter(AclResource.TOPIC, None, ANY, None, None, ANY, ANY)
 
+NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+
 
 async def described(admin: Admin, names: Iterable[str]) -> dict[str, TopicDescription]:
-    """Describe those of the topics that exist; raise AdminError if others are refused."""
+    """Describe those of the topics that exist; raise AdminError if others are refused.
+
+    A name that no topic can have, such as one that is too long, does not exist.
+    """
     wanted = list(names)
     if not wanted:
         return {}
     try:
         return await admin.describe_topics(wanted)
     except AdminError as error:
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if any(one.code is not unknown for one in error.errors.values()):
+        if any(one.code not in NOT_THERE for one in error.errors.values()):
             raise
         rest = [name for name in wanted if name not in error.errors]
         return await admin.describe_topics(rest) if rest else {}
@@ -69,7 +73,7 @@ class TopicSync:
     async def partitions(self) -> list[TopicPartition]:
         """Make what is missing at the target, and return the source's partitions that are there.
 
-        Raise AdminError with topics that the target refuses to make.
+        A topic that the target refuses to make is logged and left out.
         """
         listed = await self._source.list_topics()
         names = [each.name for each in listed if self._rules.mirrors(each.name)]
@@ -79,16 +83,31 @@ class TopicSync:
         target = _counts(await described(self._target, remote))
         plan = self._rules.plan(source, target)
         if plan.new:
-            new = [NewTopic(name, count, self._replicas) for name, count in plan.new.items()]
-            await make_topics(self._target, new)
-            log.info("created %s", ", ".join(plan.new))
-            await self._sync_configs([remote[name] for name in plan.new])
+            made = await self._make(plan.new)
+            await self._sync_configs([remote[name] for name in made])
+            missing = {remote[name] for name in plan.new if name not in made}
+            self._topics = [name for name in self._topics if name not in missing]
         if plan.grown:
             await self._target.create_partitions(plan.grown)
             log.info("more partitions: %s", dict(plan.grown))
         return [
             TopicPartition(name, index) for name in self._topics for index in range(source[name])
         ]
+
+    async def _make(self, topics: Mapping[str, int]) -> list[str]:
+        """Make topics with so many partitions, and return those that are there then."""
+        refused: Mapping[str, ApiError] = {}
+        try:
+            await make_topics(
+                self._target, [NewTopic(*each, self._replicas) for each in topics.items()]
+            )
+        except AdminError as error:
+            refused = error.errors
+            log.warning("topics that cannot be mirrored: %s", error)
+        made = [name for name in topics if name not in refused]
+        if made:
+            log.info("created %s", ", ".join(made))
+        return made
 
     async def sync_configs(self) -> None:
         """Give the target's topics the settings of the source's; see FlowRules.config_changes."""

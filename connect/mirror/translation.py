@@ -31,15 +31,15 @@ class OffsetSyncStore:
     def add(self, sync: OffsetSync) -> None:
         """Take a sync, in the order of the topic.
 
-        One that goes back, upstream or downstream, tells that a topic was made anew or is mirrored
-        again: what was known before is forgotten.
+        One that goes back, upstream or downstream, or is where another record was, tells that a
+        topic was made anew or is mirrored again: what was known before is forgotten.
         """
         upstream, downstream = sync.upstream, sync.downstream
         kept = self._syncs.setdefault(sync.partition, [])
-        if kept and (upstream < kept[-1][0] or downstream < kept[-1][1]):
-            kept.clear()
-        if kept and upstream == kept[-1][0]:
+        if kept and upstream == kept[-1][0] and downstream >= kept[-1][1]:
             kept.pop()
+        elif kept and (upstream < kept[-1][0] or downstream <= kept[-1][1]):
+            kept.clear()
         kept.append((upstream, downstream))
         if len(kept) > MOST_SYNCS:
             del kept[_least_missed([at for at, _ in kept])]
@@ -96,6 +96,7 @@ class SyncEmitter:
     _last: dict[TopicPartition, _Last] = field(default_factory=dict)
     _due: dict[TopicPartition, OffsetSync] = field(default_factory=dict)
     _later: dict[TopicPartition, OffsetSync] = field(default_factory=dict)
+    _sent: dict[TopicPartition, OffsetSync] = field(default_factory=dict)
 
     def on_mirrored(self, sync: OffsetSync) -> None:
         """Take the places of a record that is at the target for good.
@@ -108,7 +109,7 @@ class SyncEmitter:
             last.synced is None
             or sync.downstream - (last.synced + 1) >= self.lag_max
             or sync.upstream - last.upstream != 1
-            or sync.downstream < last.downstream
+            or sync.downstream <= last.downstream
         )
         last.upstream, last.downstream = sync.upstream, sync.downstream
         if is_due:
@@ -124,10 +125,17 @@ class SyncEmitter:
         self._later.clear()
 
     def again(self, sync: OffsetSync) -> None:
-        """Make a sync due again that was not written, unless a newer one waits."""
-        if sync.partition not in self._later:
+        """Make a sync due again that was not written, unless a newer one waits or was sent.
+
+        A reader takes one that comes behind a newer one for a topic made anew.
+        """
+        if sync.partition not in self._later and self._sent.get(sync.partition) == sync:
             self._due.setdefault(sync.partition, sync)
 
     def next_due(self) -> OffsetSync | None:
         """Return a sync to write now, and count it as written; None if there is none."""
-        return self._due.pop(next(iter(self._due))) if self._due else None
+        if not self._due:
+            return None
+        partition, sync = next(iter(self._due.items()))
+        self._sent[partition] = sync
+        return self._due.pop(partition)

@@ -74,6 +74,12 @@ def steps(*classes: str, **more: str) -> dict[str, str]:
     return {"transforms": ",".join(named), **types, **more}
 
 
+@pytest.mark.parametrize("props", [{}, steps("Twice")])
+def test_a_source_record_without_a_topic_is_only_a_place(props: dict[str, str]) -> None:
+    pipeline = SourcePipeline(props, PLAIN_JSON, find)
+    assert pipeline.apply([source("v", topic="")]) == [DROPPED]
+
+
 def test_a_source_record_is_converted_with_its_headers() -> None:
     pipeline = SourcePipeline({}, PLAIN_JSON, find)
     record = source({"a": 1}, key="k", headers=(Header("n", 5),), timestamp_ms=7, partition=2)

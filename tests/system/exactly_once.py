@@ -18,8 +18,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +57,10 @@ def sink_of(client: str) -> str:
 class Application:
     """One instance; killed and started again at will."""
 
-    def __init__(self, cluster: Cluster, client: str, number: int) -> None:
-        self.name = f"{client}-{number}"
-        self._log = cluster.directory / f"application-{self.name}.log"
-        module = "tests.system.exactly_once_app"
-        where = [client, cluster.bootstrap, SOURCE, sink_of(client), str(number)]
-        self._command = [sys.executable, "-W", "ignore", "-m", module, *where]
+    def __init__(self, directory: Path, name: str, module: str, *arguments: str) -> None:
+        self.name = name
+        self._log = directory / f"application-{name}.log"
+        self._command = [sys.executable, "-W", "ignore", "-m", module, *arguments]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -81,6 +80,13 @@ class Application:
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+
+
+def squaring(cluster: Cluster, client: str, number: int) -> Application:
+    """Return one of a client's instances."""
+    where = [client, cluster.bootstrap, SOURCE, sink_of(client), str(number)]
+    module = "tests.system.exactly_once_app"
+    return Application(cluster.directory, f"{client}-{number}", module, *where)
 
 
 class Feeder:
@@ -139,6 +145,8 @@ class Killer:
     admin: Admin
     applications: list[Application]
     rng: random.Random
+    topics: Sequence[str]
+    """The topics whose leaders are killed, beside those of coordinators."""
     killed: dict[str, int] = field(default_factory=dict)
 
     def run(self, seconds: float) -> None:
@@ -154,10 +162,9 @@ class Killer:
         return [
             ("application", self._kill_application),
             ("application", self._kill_application),
-            ("leader of input", lambda: self._kill_leader(SOURCE)),
             ("coordinator of groups", lambda: self._kill_leader(INTERNAL[0])),
             ("coordinator of transactions", lambda: self._kill_leader(INTERNAL[1])),
-            ("leader of output", lambda: self._kill_leader(sink_of(self.rng.choice(CLIENTS)))),
+            *((f"leader of {one}", partial(self._kill_leader, one)) for one in self.topics),
             ("controller", self._kill_controller),
         ]
 
@@ -182,7 +189,7 @@ class Killer:
 
     def _wait_for_full_isr(self) -> None:
         """The next may be killed once what the last one had is everywhere again."""
-        names = [SOURCE, *map(sink_of, CLIENTS), *INTERNAL]
+        names = [*self.topics, *INTERNAL]
         wait_until(
             lambda: all(
                 partition.leader_id >= 0 and len(partition.isr) == len(partition.replicas)
@@ -203,7 +210,7 @@ def play(directory: Path, seconds: float, seed: int) -> dict[str, int]:
             [NewTopic(name, PARTITIONS, 3) for name in (SOURCE, *map(sink_of, CLIENTS))]
         )
         applications = [
-            Application(cluster, client, n) for client in CLIENTS for n in range(INSTANCES)
+            squaring(cluster, client, n) for client in CLIENTS for n in range(INSTANCES)
         ]
         try:
             for one in applications:
@@ -211,7 +218,8 @@ def play(directory: Path, seconds: float, seed: int) -> dict[str, int]:
             feeder = Feeder(cluster.bootstrap)
             try:
                 wait_until_read(cluster, feeder, least=1)
-                killer = Killer(cluster, admin, applications, random.Random(seed))
+                topics = [SOURCE, *map(sink_of, CLIENTS)]
+                killer = Killer(cluster, admin, applications, random.Random(seed), topics)
                 killer.run(seconds)
             finally:
                 fed = feeder.stop()

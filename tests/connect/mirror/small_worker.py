@@ -82,6 +82,13 @@ class Running:
                     if each.done():
                         each.result()
 
+    async def until_at(self, offset: int) -> None:
+        """Wait until the newest place of a record is this one."""
+        known = self.context.offsets.known
+        async with asyncio.timeout(30):
+            while not any(each["offset"] == offset for each in known.values()):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
     async def ended(self) -> BaseException | None:
         """Wait until a task ends; give its error."""
         async with asyncio.timeout(30):
@@ -99,7 +106,7 @@ class Running:
         async for batch in task.records():
             await self._write(task, producer, batch)
             await task.commit()
-            self.mirrored += len(batch)
+            self.mirrored += sum(bool(each.topic) for each in batch)
             self.news.set()
 
     async def _write(
@@ -118,11 +125,13 @@ class Running:
                 headers=tuple((one.key, one.value) for one in each.headers),
             )
             for each in batch
+            if each.topic
         ]
         await producer.flush()
-        for record, delivery in zip(batch, sent, strict=True):
+        places = iter(sent)
+        for record in batch:
             self.context.offsets.note(record)
-            await task.commit_record(record, delivery.result())
+            await task.commit_record(record, next(places).result() if record.topic else None)
 
     async def stop(self) -> None:
         for moving in self.moving:

@@ -40,9 +40,19 @@ def test_a_checkpoint_goes_back_only_with_its_group() -> None:
     assert group.at(20) == [(20, 10)]
     assert group.at(20) == []
     group.syncs = OffsetSyncStore()
-    group.sync(15, 4)
+    group.sync(5, 4)
+    group.sync(40, 30)
     assert group.at(25) == []  # only less is known than before
-    assert group.at(15) == [(15, 4)]  # the group was set back
+    assert group.at(15) == [(15, 5)]  # the group was set back
+
+
+def test_a_checkpoint_beyond_all_that_is_mirrored_is_of_a_topic_that_is_gone() -> None:
+    group = Group()
+    group.sync(100, 100)
+    assert group.at(101) == [(101, 101)]
+    group.sync(120, 0)  # the topic at the target was made anew
+    assert group.at(121) == [(121, 1)]
+    assert group.at(121) == []
 
 
 def test_only_what_is_ahead_and_within_the_partition_is_committed() -> None:

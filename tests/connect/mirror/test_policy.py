@@ -38,10 +38,24 @@ def test_internal_topics_are_known_by_their_names() -> None:
 
 @pytest.mark.parametrize(
     ("topic", "is_cycle"),
-    [("orders", False), ("B.orders", True), ("C.B.orders", True), ("C.orders", False)],
+    [
+        ("orders", False),
+        ("B.orders", True),
+        ("C.B.orders", True),
+        ("A.C.B.orders", True),
+        ("C.orders", False),
+        ("C.B", False),
+        ("C.BB.orders", False),
+    ],
 )
 def test_a_topic_that_passed_the_target_is_a_loop(topic: str, is_cycle: bool) -> None:
     assert DEFAULT.is_cycle(topic, "B") is is_cycle
+
+
+def test_an_alias_may_hold_the_separator() -> None:
+    assert DEFAULT.is_cycle("eu.west.orders", "eu.west")
+    assert DEFAULT.is_cycle("C.eu.west.orders", "eu.west")
+    assert not DEFAULT.is_cycle("eu.orders", "eu.west")
 
 
 def test_heartbeats_are_known_over_any_number_of_hops() -> None:

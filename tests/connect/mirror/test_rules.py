@@ -122,6 +122,7 @@ def test_acls_are_mirrored_but_for_leave_to_write() -> None:
         acl("t", AclOperation.READ, pattern=AclPattern.PREFIXED),
         acl("__t", AclOperation.READ),
         acl("there", AclOperation.READ),
+        acl("*", AclOperation.READ),
     ]
     assert rules().acls(source, [acl("A.there", AclOperation.READ)]) == [
         acl("A.t", AclOperation.READ),

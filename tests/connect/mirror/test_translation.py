@@ -33,7 +33,7 @@ def test_without_syncs_nothing_is_translated() -> None:
     assert OffsetSyncStore().newest(HERE) is None
 
 
-@pytest.mark.parametrize("back", [(50, 300), (300, 5)])
+@pytest.mark.parametrize("back", [(50, 300), (300, 5), (300, 50)])
 def test_a_sync_that_goes_back_forgets_the_older_ones(back: tuple[int, int]) -> None:
     store = store_of((100, 10), (200, 50), back)
     assert (store.count(HERE), store.newest(HERE)) == (1, back)
@@ -183,4 +183,8 @@ def test_a_sync_that_was_not_written_comes_again_unless_a_newer_one_waits() -> N
     emitter.again(first)
     assert emitter.next_due() is None
     emitter.on_commit()
+    assert emitter.next_due() == second
+    emitter.again(first)
+    assert emitter.next_due() is None
+    emitter.again(second)
     assert emitter.next_due() == second

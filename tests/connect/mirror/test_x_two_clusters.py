@@ -359,6 +359,40 @@ async def test_records_that_retention_took_before_they_were_mirrored_fail_the_ta
     ]
 
 
+async def test_the_end_of_a_transaction_that_retention_took_is_no_lost_record(pair: Pair) -> None:
+    topic, offsets = next(names), Offsets()
+    keys = {"topics": topic}
+    await make(pair.a, topic)
+    async with (
+        Producer(pair.a.bootstrap, transactional_id=topic) as producer,
+        producer.transaction(),
+    ):
+        producer.send(topic, b"1", partition=0)
+    async with pair.run(TO_B, SOURCE, keys, offsets) as mirror:
+        await mirror.until(1)
+        await mirror.until_at(1)
+    async with Admin(pair.a.bootstrap) as admin:
+        await admin.delete_records({TopicPartition(topic, 0): 2})
+    await write(pair.a, topic, [b"2"])
+    async with pair.run(TO_B, SOURCE, keys, offsets) as mirror:
+        await mirror.until(1)
+    assert [each.value for each in await read(pair.b, f"A.{topic}", 2)] == [b"1", b"2"]
+
+
+async def test_a_record_that_passed_the_target_counts_as_read(pair: Pair) -> None:
+    topic, offsets = next(names), Offsets()
+    await make(pair.a, topic)
+    async with Admin(pair.b.bootstrap) as admin, Producer(pair.a.bootstrap) as producer:
+        there = (await admin.describe_cluster()).cluster_id.encode()
+        await producer.send(topic, b"1", partition=0)
+        await producer.send(topic, b"2", partition=0, headers=(("minikafka-mirror", there),))
+    keys = {"topics": topic, "mirror.provenance.header": "true"}
+    async with pair.run(TO_B, SOURCE, keys, offsets) as mirror:
+        await mirror.until(1)
+        await mirror.until_at(1)
+        assert mirror.mirrored == 1
+
+
 async def test_the_status_tells_offsets_and_lags_at_both_ends(pair: Pair) -> None:
     topic, group, late = next(names), f"group-{next(names)}", f"group-{next(names)}"
     await make(pair.a, topic)
@@ -376,6 +410,26 @@ async def test_the_status_tells_offsets_and_lags_at_both_ends(pair: Pair) -> Non
         GroupPlace("A->B", late, topic, 0, 10, 10, 0, None, 10, None),
     ]
     assert lines_of(places)[1].split() == f"A->B {group} {topic} 0 7 10 3 7 10 3".split()
+
+
+async def test_a_flow_that_only_has_heartbeats_has_no_places_of_groups() -> None:
+    texts = {
+        "clusters": "A, B",
+        "A.bootstrap.servers": "127.0.0.1:1",
+        "B.bootstrap.servers": "127.0.0.1:1",
+        "A->B.enabled": "true",
+    }
+    assert await places_of(Mm2Config(texts), TO_A) == []
+
+
+async def test_a_topic_that_the_target_refuses_does_not_hold_up_the_others(pair: Pair) -> None:
+    topic, long = next(names), "l" * 248
+    await make(pair.a, topic)
+    await make(pair.a, long)
+    await write(pair.a, topic, [b"1"])
+    async with pair.run(TO_B, SOURCE, {"topics": f"{topic},l*"}) as mirror:
+        await mirror.until(1)
+    assert [each.value for each in await read(pair.b, f"A.{topic}", 1)] == [b"1"]
 
 
 async def test_heartbeats_need_no_source(pair: Pair) -> None:
