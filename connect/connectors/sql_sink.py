@@ -26,6 +26,8 @@ from .sql_tables import NewColumn, SinkTables
 
 _KAFKA_SCHEMAS = (STRING, INT32, INT64)
 _UPSERTS = ("postgresql", "sqlite", "mysql", "mariadb")
+_SPOILED = (exc.SQLAlchemyError, ValueError, TypeError, OverflowError)
+"""What a statement raises: drivers refuse a value that they cannot send by an error of Python."""
 
 
 class BadRecord(ConnectError):
@@ -118,21 +120,26 @@ class SqlSinkTask(SinkTask):
                 changes.append((record, None))
         try:
             self._transaction(changes)
-        except exc.SQLAlchemyError as error:
+        except _SPOILED as error:
             if may_pass(error):
                 raise
-            self._rows.tables.forget()
-            for each in changes:
-                self._write_alone(*each)
+        else:
+            return
+        self._rows.tables.forget()
+        for each in changes:
+            self._write_alone(*each)
 
     def _write_alone(self, record: SinkRecord, change: Change | None) -> None:
         try:
             self._transaction([(record, change)])
-        except exc.SQLAlchemyError as error:
+        except _SPOILED as error:
             if may_pass(error):
                 raise
-            report(self.context, record, BadRecord(_about(record, told(error))))
-            self._transaction([(record, None)])
+            bad = BadRecord(_about(record, told(error)))
+        else:
+            return
+        report(self.context, record, bad)
+        self._transaction([(record, None)])
 
     def _transaction(self, written: Sequence[tuple[SinkRecord, Change | None]]) -> None:
         """Write changes and the offsets behind all these records."""

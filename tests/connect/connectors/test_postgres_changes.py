@@ -19,12 +19,14 @@ from .sql_support import FakeSourceContext, StoredOffsets, schema_types
 from .test_postgres import rows, run
 
 pytest.importorskip("psycopg2", reason="psycopg2 is not installed")
+from minikafka.connect.connectors.postgres_server import Server
 from minikafka.connect.connectors.postgres_source import (
     PostgresSource,
     PostgresSourceTask,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.processes]
+ASKED = ["statement_timeout", "timezone"]
 TERMINATE = "select pg_terminate_backend(active_pid, 10000) from pg_replication_slots where active"
 SLOTS = (f"slot_{n}" for n in itertools.count())
 
@@ -386,3 +388,13 @@ def test_what_cannot_work_is_refused(changes: Changes) -> None:
     assert PostgresSource().alter_offsets({}, {(("slot", "x"),): None})
     with pytest.raises(ConnectError, match="only a reset"):
         PostgresSource().alter_offsets({}, {(("slot", "x"),): {"lsn": 1}})
+
+
+def test_what_the_address_asks_of_the_connection_is_done(changes: Changes) -> None:
+    asked = {
+        "connection.url": f"{changes.url}?connect_timeout=3&options=-cstatement_timeout%3D7s",
+        "connection.user": None, "connection.password": None,
+        "slot.name": "s", "publication.name": "p",
+    }  # fmt: skip
+    found = Server(asked).ask("select current_setting(n) from unnest(%s) n", ASKED)
+    assert found == [("7s",), ("UTC",)]
