@@ -225,7 +225,7 @@ _LOGICAL_TYPES: dict[str, TypeEngine[Any]] = {
     TIME: sa.Time().with_variant(mysql.TIME(fsp=6), "mysql", "mariadb"),
     TIMESTAMP: sa.DateTime()
     .with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
-    .with_variant(mssql.DATETIME2(), "mssql"),  # type: ignore[no-untyped-call],
+    .with_variant(mssql.DATETIME2, "mssql"),
 }
 
 
