@@ -26,11 +26,11 @@ from ..config_def import ConfigDef
 from ..data import BYTES, STRING
 from ..records import SinkRecord, SourceRecord
 from .appended_file import AppendedFile, set_offsets
+from .failures import report
 from .followed_file import FollowedFile, Pipe, Turn
 from .keys import BATCH_SIZE, LINE_MAX_BYTES, TOPIC, VALUES, text, whole
 from .lines import LineSplitter, LineTooLong, text_of
 from .plain_json import to_json
-from .reporting import report
 from .ruled import whole_in
 
 log = logging.getLogger(__name__)

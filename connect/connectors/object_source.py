@@ -12,13 +12,13 @@ from fnmatch import fnmatchcase
 from typing import Any
 from zlib import crc32
 
-from ..api import ConnectError, ConnectorContext, Props, SourceConnector, SourceContext, SourceTask
-from ..config_def import INT64_MAX, BadConfig, ConfigDef
+from ..api import ConnectError, Props, SourceConnector, SourceContext, SourceTask
+from ..config_def import INT64_MAX, ConfigDef
 from ..records import SourceRecord
+from .failures import Patience
 from .keys import choice, flag, text, whole
 from .object_reading import ReadRow, format_of, origin_of, read_rows
 from .object_store import STORE, ObjectStore
-from .patience import Patience
 from .ruled import share_of, shares
 
 TOPIC = "${topic}"
@@ -215,13 +215,6 @@ class ObjectSource(SourceConnector):
 
     task = ObjectSourceTask
     config = OBJECT_SOURCE
-
-    def start(self, props: Props, context: ConnectorContext) -> None:
-        """Check the configuration."""
-        super().start(props, context)
-        wrong = [error for each in self.validate(props) for error in each.errors]
-        if wrong:
-            raise BadConfig("\n".join(wrong))
 
     def task_configs(self, max_tasks: int) -> Sequence[Props]:
         """Give each task a share of the files, by their paths."""

@@ -13,15 +13,13 @@ from sqlalchemy import exc
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from ...protocol.types import TopicPartition
-from ..api import ConnectError, ConnectorContext, Props, SinkConnector, SinkContext, SinkTask
-from ..config_def import BadConfig, ConfigValue
+from ..api import ConnectError, Props, SinkConnector, SinkContext, SinkTask
 from ..data import INT32, INT64, STRING, Schema, SchemaType
 from ..records import SinkRecord
 from .database import Database, may_pass, told
-from .patience import Patience
-from .reporting import report
+from .failures import Patience, report
 from .sql_offsets import OffsetTable
-from .sql_sink_config import KAFKA_COLUMNS, SQL_SINK, TOPIC, validated
+from .sql_sink_config import KAFKA_COLUMNS, SQL_SINK, TOPIC
 from .sql_tables import NewColumn, SinkTables
 
 _KAFKA_SCHEMAS = (STRING, INT32, INT64)
@@ -277,20 +275,9 @@ class SqlSink(SinkConnector):
     task = SqlSinkTask
     config = SQL_SINK
 
-    def start(self, props: Props, context: ConnectorContext) -> None:
-        """Check the configuration."""
-        super().start(props, context)
-        wrong = [error for each in validated(props) for error in each.errors]
-        if wrong:
-            raise BadConfig("\n".join(wrong))
-
     def task_configs(self, max_tasks: int) -> Sequence[Props]:
         """Return as many tasks as there may be: they share the partitions."""
         return [self.props] * max_tasks
-
-    def validate(self, props: Props) -> list[ConfigValue]:
-        """Return what is known of each key."""
-        return validated(props)
 
     def alter_offsets(self, props: Props, offsets: Mapping[Any, Mapping[str, Any] | None]) -> bool:
         """Set the offsets in the database, which count."""

@@ -138,7 +138,7 @@ def task_of(url: str, *partitions: TopicPartition, tolerant: bool = False, **key
         name if "." in name else name.replace("_", "."): str(value) for name, value in keys.items()
     }
     props = {"name": "to-files", "store.url": url, **given}
-    ObjectSink().start(props, FakeSinkContext())  # type: ignore[arg-type]
+    ObjectSink.config.parse(props)
     context = FakeSinkContext(*(partitions or (T0,)), tolerant=tolerant)
     task = ObjectSinkTask()
     task.start(props, context)

@@ -374,7 +374,7 @@ def test_what_cannot_work_is_refused(changes: Changes) -> None:
         ({"snapshot_mode": "often"}, "must be one of initial"),
     ):
         with pytest.raises(BadConfig, match=words):
-            PostgresSource().start(changes.props(**keys), FakeSourceContext())
+            PostgresSource.config.parse(changes.props(**keys))
     changes.task()
     changes.run("create table more (id integer primary key)")
     with pytest.raises(ConnectError, match=r"ALTER PUBLICATION slot_.* ADD TABLE public\.more"):
