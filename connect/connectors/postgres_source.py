@@ -208,18 +208,17 @@ class PostgresSourceTask(SourceTask):
 
     def _receive(self, stream: Stream) -> None:
         """Gather all changes that there are, or about as many as a batch may have."""
-        may_wait = not self._gathered
+        has_waited = False
         most = max(self._size, 2)  # with one, the record that is kept would be all
         while len(self._gathered) < most and self._ends is None:
             payload = stream.next()
             if payload is None:
-                if not may_wait:
+                if has_waited or self._records_due():
                     break
                 self._progress.reached(stream.reached)
                 stream.wait(self.context.poll_timeout_ms / 1000)
-                may_wait = False
+                has_waited = True
                 continue
-            may_wait = False
             message = decode(payload)
             if message is not None:
                 self._gathered += self._take(message)

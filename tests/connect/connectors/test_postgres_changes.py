@@ -398,3 +398,21 @@ def test_what_the_address_asks_of_the_connection_is_done(changes: Changes) -> No
     }  # fmt: skip
     found = Server(asked).ask("select current_setting(n) from unnest(%s) n", ASKED)
     assert found == [("7s",), ("UTC",)]
+
+
+def test_the_rest_of_a_transaction_is_waited_for(changes: Changes) -> None:
+    """Else a worker polls without a pause while a record is kept until its commit comes."""
+
+    class Silent:
+        reached, waits = 0, 0
+
+        def next(self) -> None:
+            return None
+
+        def wait(self, seconds: float) -> None:
+            self.waits += 1
+
+    task, silent = changes.task(bounded=True), Silent()
+    task._gathered = [SourceRecord(topic="t", value=1, source_partition={}, source_offset={})]
+    task._receive(silent)  # type: ignore[arg-type]
+    assert silent.waits == 1
