@@ -1,4 +1,4 @@
-"""What a connector does about failures: it tries again for a while, and reports single records."""
+"""Failures counted until the task is to fail; reports of single records, waited for."""
 
 from typing import Any
 

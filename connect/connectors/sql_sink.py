@@ -25,7 +25,7 @@ from .sql_tables import NewColumn, SinkTables
 _KAFKA_SCHEMAS = (STRING, INT32, INT64)
 _UPSERTS = ("postgresql", "sqlite", "mysql", "mariadb")
 _SPOILED = (exc.SQLAlchemyError, ValueError, TypeError, OverflowError)
-"""What a statement raises: drivers refuse a value that they cannot send by an error of Python."""
+"""Errors of statements. Drivers raise Python's own for a value that they cannot send."""
 
 
 class BadRecord(ConnectError):
