@@ -3,6 +3,7 @@
 `FILE.offsets` is replaced by a rename after the file was flushed. What lies beyond the recorded
 length was torn by a crash, and is cut off when the file is opened; the offsets beside the length
 say where the records of that tail come again from. One process at a time has the file open.
+After a flush that failed nothing more is written until it is opened again.
 """
 
 import fcntl
@@ -42,7 +43,8 @@ class AppendedFile:
         self.path = path
         self._connector = connector
         self._lock_wait_s = lock_wait_s
-        self._is_dirty = False
+        self._is_dirty = self._is_broken = False
+        self._file = -1
         self._open()
 
     def offset(self, partition: TopicPartition) -> int | None:
@@ -51,6 +53,7 @@ class AppendedFile:
 
     def append(self, data: bytes, offsets: Mapping[TopicPartition, int]) -> None:
         """Append bytes, after which the records before `offsets` are in the file."""
+        self._check()
         left = memoryview(data)
         self._is_dirty = True
         while left:
@@ -68,18 +71,27 @@ class AppendedFile:
 
     def flush(self) -> None:
         """Make the file durable, then its length and the offsets. Follow it if it was rotated."""
+        self._check()
+        self._is_broken = True
         if self._is_dirty:
             os.fsync(self._file)
             _save(self.path, self._recorded)
             self._is_dirty = False
         if not self._is_at_path():
             log.info("%s was moved away or deleted: a new one is begun", self.path)
-            os.close(self._file)
+            self.close()
             self._open()
+        self._is_broken = False
 
     def close(self) -> None:
         """Close the file; what was not flushed is cut off when it is opened again."""
-        os.close(self._file)
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
+
+    def _check(self) -> None:
+        if self._is_broken:
+            raise ConnectError(f"{self.path} could not be made durable; start the task again")
 
     def _open(self) -> None:
         mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -90,7 +102,7 @@ class AppendedFile:
             self._cut()
             _save(self.path, self._recorded)
         except BaseException:
-            os.close(self._file)
+            self.close()
             raise
 
     def _lock(self) -> None:

@@ -6,14 +6,14 @@ It is reached by SQLAlchemy. Names of tables and columns are quoted by SQLAlchem
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
 from ..api import ConnectError
 from ..config_def import ConfigDef, ConfigKey, ConfigType, Importance
-from .keys import secret, text
+from .keys import secret, text, wrong_zone
 from .sql_types import ExactDecimal
 
 CONNECT_TIMEOUT_S = 10
@@ -47,15 +47,6 @@ def _is_url(text: str) -> str | None:
     return None
 
 
-def is_zone(name: str) -> str | None:
-    """Return what is wrong with the name of a time zone, or None."""
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        return "no time zone of the IANA data base, as UTC or Europe/Berlin"
-    return None
-
-
 CONNECTION = ConfigDef(
     [
         ConfigKey(
@@ -69,7 +60,9 @@ CONNECTION = ConfigDef(
         ),
         text("connection.user", "The user, in place of the one in the address.", None),
         secret("connection.password", "The password, in place of the one in the address."),
-        text("db.timezone", "The zone of dates with a time that tell none.", "UTC", check=is_zone),
+        text(
+            "db.timezone", "The zone of dates with a time that tell none.", "UTC", check=wrong_zone
+        ),
     ]
 )
 
@@ -86,10 +79,11 @@ class Database:
         self.zone = ZoneInfo(settings["db.timezone"])
         try:
             driver = url.get_dialect().driver
-            arguments = dict(_TIMEOUTS.get(driver, {}))
+            timeouts = _TIMEOUTS.get(driver, {}).items()
+            arguments = {name: wait for name, wait in timeouts if name not in url.query}
             if url.get_backend_name() == "postgresql" and driver in ("psycopg", "psycopg2"):
                 # Naive times that meet zoned ones are then of the zone that the user named.
-                arguments["options"] = f"-c timezone={self.zone.key}"
+                arguments["options"] = f"{asked_of(url)}-c timezone={self.zone.key}"
             self.engine = sa.create_engine(
                 url, connect_args=arguments, hide_parameters=True, pool_pre_ping=True
             )
@@ -148,7 +142,13 @@ def parse_name(text: str) -> tuple[str | None, str]:
     return schema or None, name
 
 
-def may_pass(error: exc.SQLAlchemyError) -> bool:
+def asked_of(url: sa.URL) -> str:
+    """Return the settings of PostgreSQL in an address, to be put before our own."""
+    asked = url.query.get("options", "")
+    return f"{asked if isinstance(asked, str) else ' '.join(asked)} "
+
+
+def may_pass(error: Exception) -> bool:
     """Return True for failures of the connection, of locks and deadlocks: it may work later."""
     return isinstance(error, exc.OperationalError | exc.InterfaceError | exc.TimeoutError) or (
         isinstance(error, exc.DBAPIError) and error.connection_invalidated

@@ -151,12 +151,12 @@ class DirectorySourceTask(SourceTask):
         found: list[tuple[Any, _File]] = []
         by_time = self._settings["order"] == "mtime"
         least_age_s, now = self._settings["min.age.ms"] / 1000, time.time()
-        moved = Path(self._settings["move.dir"]) if self._settings["move.dir"] else None
+        moved = Path(self._settings["move.dir"]).resolve() if self._settings["move.dir"] else None
         for path in self._directory.glob(self._settings["glob"]):
             name = path.relative_to(self._directory).as_posix()
             if zlib.crc32(name.encode()) % self._count != self._index or name.endswith(DONE):
                 continue
-            if moved is not None and moved in path.parents:
+            if moved is not None and moved in path.resolve().parents:
                 continue
             try:
                 status = path.stat()

@@ -26,6 +26,7 @@ from ..config_def import ConfigDef
 from ..data import BYTES, STRING
 from ..records import SinkRecord, SourceRecord
 from .appended_file import AppendedFile, set_offsets
+from .failures import report
 from .followed_file import FollowedFile, Pipe, Turn
 from .keys import BATCH_SIZE, LINE_MAX_BYTES, TOPIC, VALUES, text, whole
 from .lines import LineSplitter, LineTooLong, text_of
@@ -44,6 +45,8 @@ STANDARD_INPUT: Final = 0
 class FileStreamSourceTask(SourceTask):
     """Reads big blocks, and hands out their lines by `batch.size`."""
 
+    _input: FollowedFile | Pipe | None = None
+
     def start(self, props: Props, context: SourceContext) -> None:
         """Go on behind the committed position; raise ConnectError if that is no position."""
         super().start(props, context)
@@ -55,7 +58,7 @@ class FileStreamSourceTask(SourceTask):
         path = settings["file"] or None
         self._partition = {"filename": path}
         if path is None:
-            self._input: FollowedFile | Pipe = Pipe(STANDARD_INPUT)
+            self._input = Pipe(STANDARD_INPUT)
         else:
             committed = context.offsets.read(self._partition) or {"position": 0}
             self._input = FollowedFile(
@@ -82,24 +85,26 @@ class FileStreamSourceTask(SourceTask):
 
     def stop(self) -> None:
         """Close the file."""
-        self._input.close()
+        if self._input is not None:
+            self._input.close()
 
     def _read(self) -> bool:
         """Read until there are lines. Return False if there is nothing more to read now."""
+        assert self._input is not None
         self._next, self._lines = 0, []
         while not self._lines:
             found = self._input.read(BLOCK)
             if isinstance(found, Turn):
                 self._end_line(found)
             elif found:
-                self._split(found)
+                self._split(self._input, found)
             else:
                 return False
         return True
 
-    def _split(self, block: bytes) -> None:
-        self._position = self._input.position - len(block) - self._splitter.kept
-        inode = self._input.inode
+    def _split(self, file: FollowedFile | Pipe, block: bytes) -> None:
+        self._position = file.position - len(block) - self._splitter.kept
+        inode = file.inode
         self._place, self._terminator = ({} if inode is None else {"inode": inode}), 1
         try:
             self._lines = self._splitter.feed(block)
@@ -186,11 +191,14 @@ class FileStreamSource(SourceConnector):
 class FileStreamSinkTask(SinkTask):
     """Appends each batch with one write, and flushes when offsets are committed."""
 
+    _file: AppendedFile | None = None
+
     def start(self, props: Props, context: SinkContext) -> None:
         """Open the file, and cut off what a crash has torn."""
         super().start(props, context)
         path = FileStreamSink.config.parse(props)["file"] or None
-        self._file = AppendedFile(path, props.get("name", "")) if path else None
+        if path:
+            self._file = AppendedFile(path, props.get("name", ""))
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
         """Seek behind what the file has of each partition."""
@@ -206,8 +214,8 @@ class FileStreamSinkTask(SinkTask):
             return
         try:
             data = ("\n".join([record.value for record in records]) + "\n").encode()
-        except TypeError:
-            data = b"\n".join([_line(record.value) for record in records]) + b"\n"
+        except (TypeError, UnicodeEncodeError):
+            data = b"".join(map(self._line, records))
         if self._file is None:
             sys.stdout.buffer.write(data)
         else:
@@ -220,6 +228,16 @@ class FileStreamSinkTask(SinkTask):
         else:
             self._file.advance(offsets)
             self._file.flush()
+
+    def _line(self, record: SinkRecord) -> bytes:
+        value = record.value
+        try:
+            if isinstance(value, bytes | bytearray):
+                return bytes(value) + b"\n"
+            return (value if isinstance(value, str) else to_json(value)).encode() + b"\n"
+        except ValueError as error:
+            report(self.context, record, error)
+            return b""
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """Flush what was put: whoever has the partitions next goes on behind it."""
@@ -255,9 +273,3 @@ class FileStreamSink(SinkConnector):
         )
         set_offsets(props["file"], dict(wanted))
         return True
-
-
-def _line(value: Any) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    return bytes(value) if isinstance(value, bytes | bytearray) else to_json(value).encode()

@@ -104,7 +104,9 @@ class HttpClient:
         except TimeoutError:
             raise Unavailable(f"{self.shown} did not answer in time") from None
         except self._http.ClientError as error:
-            raise Unavailable(f"{self.shown} cannot be asked: {error}") from error
+            # The text of some of these holds the whole address.
+            why = getattr(error, "message", None) or str(error).replace(self._url, self.shown)
+            raise Unavailable(f"{self.shown} cannot be asked: {why}") from None
         return self._judged(response, body)
 
     async def _read(self, response: "aiohttp.ClientResponse") -> bytes:
@@ -132,7 +134,8 @@ class HttpClient:
         if status in (401, 403, 407):
             raise ConnectError(f"{told}; is auth.header right?")
         if status < 400:
-            raise ConnectError(f"{told}; set url to {headers.get('Location', 'what it wants')}")
+            there = headers.get("Location", "what it wants").partition("?")[0]
+            raise ConnectError(f"{told}; set url to {there}")
         raise Refused(told)
 
     def wait_ms(self, failure: Unavailable) -> int:

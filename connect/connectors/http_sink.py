@@ -22,6 +22,8 @@ ANSWER_MOST = 1 << 16
 class HttpSinkTask(AsyncSinkTask):
     """Sends partitions side by side, and the requests of one partition one after the other."""
 
+    _client: HttpClient | None = None
+
     async def start(self, props: Props, context: SinkContext) -> None:
         """Make the client; nothing is sent yet."""
         await super().start(props, context)
@@ -29,11 +31,7 @@ class HttpSinkTask(AsyncSinkTask):
         self._client = HttpClient(settings, ANSWER_MOST)
         self._room = asyncio.Semaphore(settings["concurrency"])
         self._sent: dict[TopicPartition, int] = {}
-
-    async def open(self, partitions: Sequence[TopicPartition]) -> None:
-        """Take what comes of these partitions, wherever it begins."""
-        for partition in partitions:
-            self._sent.pop(partition, None)
+        """By partition, the offset behind what was sent of a batch that comes again."""
 
     async def put(self, records: Sequence[SinkRecord]) -> None:
         """Send a batch. Raise Retry if a part of it is to be sent later; only that part is."""
@@ -49,12 +47,15 @@ class HttpSinkTask(AsyncSinkTask):
                 raise failure
         if waits:
             raise self._retry(waits[0])
+        self._sent.clear()
 
     async def stop(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        if self._client is not None:
+            await self._client.close()
 
     def _retry(self, failure: Unavailable) -> Exception:
+        assert self._client is not None
         wait_ms, most = self._client.wait_ms(failure), self._settings["max.retries"]
         if 0 <= most < self._client.failures:
             return ConnectError(f"{failure}; given up after {most} retries (max.retries)")
@@ -74,6 +75,7 @@ class HttpSinkTask(AsyncSinkTask):
 
     async def _send(self, chunk: list[SinkRecord]) -> None:
         """Send a request. Of an array that is refused, each record is sent alone."""
+        assert self._client is not None
         first, last = chunk[0], chunk[-1]
         topic, partition = first.origin
         place = f"{topic}-{partition}-{first.offset}"
@@ -95,12 +97,15 @@ class HttpSinkTask(AsyncSinkTask):
                 await self._send([record])
 
     def _body(self, chunk: list[SinkRecord]) -> bytes:
-        if self._is_array:
-            return f"[{','.join(to_json(record.value) for record in chunk)}]".encode()
         value = chunk[0].value
-        if isinstance(value, bytes):
+        if isinstance(value, bytes) and not self._is_array:
             return value
-        return (value if isinstance(value, str) else to_json(value)).encode()
+        try:
+            if self._is_array:
+                return f"[{','.join(to_json(record.value) for record in chunk)}]".encode()
+            return (value if isinstance(value, str) else to_json(value)).encode()
+        except ValueError as error:
+            raise Refused(f"a value has no form: {error}") from None
 
 
 class HttpSink(SinkConnector):

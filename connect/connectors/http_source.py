@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 class HttpSourceTask(AsyncSourceTask):
     """Asks, hands out what is new, and asks again: at once while there is more."""
 
+    _client: HttpClient | None = None
+
     async def start(self, props: Props, context: SourceContext) -> None:
         """Go on at the committed place; nothing is asked yet."""
         await super().start(props, context)
@@ -45,10 +47,12 @@ class HttpSourceTask(AsyncSourceTask):
 
     async def stop(self) -> None:
         """Close the connection."""
-        await self._client.close()
+        if self._client is not None:
+            await self._client.close()
 
     async def _ask(self) -> Answer:
         """Return an answer, however long it takes; raise ConnectError if none will ever come."""
+        assert self._client is not None
         parameters, headers = self._mode.request(self._offset)
         while True:
             try:

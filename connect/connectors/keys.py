@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from ..config_def import INT32_MAX, NO_DEFAULT, ConfigKey, ConfigType, Importance
 
@@ -38,6 +39,15 @@ def secret(name: str, doc: str) -> ConfigKey:
 def listed(name: str, doc: str, check: Check | None = None) -> ConfigKey:
     """Return a key for a list of texts, empty by default."""
     return ConfigKey(name, ConfigType.LIST, doc, [], check=check)
+
+
+def wrong_zone(name: str) -> str | None:
+    """Return what is wrong with the name of a time zone, or None."""
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return "must be a name of the time zone database, such as Europe/Berlin"
+    return None
 
 
 TOPIC: Final = text(

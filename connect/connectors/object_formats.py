@@ -4,13 +4,10 @@ A file of Parquet or JSON lines tells the offset behind its last record: in its 
 last line. A raw file is the value of one record, and its name tells the offset.
 """
 
-import base64
 import gzip
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, time
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -22,6 +19,7 @@ from ..data import Schema
 from ..records import SinkRecord
 from .arrow_values import arrow_type, to_arrow
 from .object_store import ObjectStore
+from .plain_json import to_json
 
 NEXT_OFFSET = b"minikafka.next_offset"
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
@@ -126,7 +124,7 @@ def _line(record: SinkRecord) -> bytes:
     }
     if record.headers:
         line["headers"] = [[each.key, each.value] for each in record.headers]
-    return _json(line).encode()
+    return to_json(line).encode()
 
 
 def _named(name: str, value: Any) -> dict[str, Any]:
@@ -146,7 +144,7 @@ def _json_columns(batch: pa.RecordBatch) -> Rows:
     for row in batch.to_pylist():
         named = {**_named("key", row["key"]), **_named("value", row["value"])}
         times = {"offset": row["offset"], "timestamp_ms": row["timestamp_ms"]}
-        lines.append(_json({**times, **named}).encode())
+        lines.append(to_json({**times, **named}).encode())
     columns = [batch.column("offset"), batch.column("timestamp_ms"), pa.array(lines, pa.binary())]
     sized = _parquet_columns(batch).sizes
     return Rows(pa.RecordBatch.from_arrays(columns, ["offset", "timestamp_ms", _LINE]), sized)
@@ -241,25 +239,8 @@ def _size(value: Any) -> int:
     return 0 if value is None else 8
 
 
-def _plain(value: Any) -> Any:
-    """Return what JSON has no form for as a text: bytes in base64, numbers and times."""
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    if isinstance(value, date | time):
-        return value.isoformat()
-    raise ValueError(f"a value of type {type(value).__name__} has no form in JSON")
-
-
-def _json(value: Any) -> str:
-    return json.dumps(
-        value, default=_plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
-
-
 def _text(value: Any) -> Any:
-    return value if value is None or isinstance(value, str) else _json(value)
+    return value if value is None or isinstance(value, str) else to_json(value)
 
 
 FORMATS = {

@@ -12,35 +12,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...protocol.types import TopicPartition
-from ..api import (
-    ColumnSinkTask,
-    ConnectError,
-    ConnectorContext,
-    Props,
-    Retry,
-    SinkConnector,
-    SinkContext,
-)
-from ..config_def import (
-    INT64_MAX,
-    BadConfig,
-    ConfigDef,
-    ConfigKey,
-    ConfigType,
-    ConfigValue,
-)
+from ..api import ColumnSinkTask, ConnectError, Props, Retry, SinkConnector, SinkContext
+from ..config_def import INT64_MAX, ConfigKey, ConfigType
 from ..records import SinkRecord
+from .failures import Patience, report
 from .keys import choice, whole
 from .object_formats import FORMATS, Rows
 from .object_parts import PartitionFiles, Rules
 from .object_store import STORE, ObjectStore
-from .patience import Patience
-from .reporting import report
+from .ruled import RuledDef
 
 _COMPRESSIONS = ("none", "gzip", "snappy", "zstd")
 
-OBJECT_SINK = STORE + ConfigDef(
+
+def _faults(settings: Mapping[str, Any]) -> Mapping[str, str]:
+    if settings["format"] == "jsonl" and settings["compression"] in ("snappy", "zstd"):
+        return {"compression": "files of JSON lines are compressed with gzip, or not"}
+    return {}
+
+
+OBJECT_SINK = RuledDef(
     [
+        *STORE.keys.values(),
         choice(
             "format",
             "`parquet`: columns offset, timestamp_ms, key, value, headers; `jsonl`: an object with "
@@ -79,7 +72,8 @@ OBJECT_SINK = STORE + ConfigDef(
             1,
             20,
         ),
-    ]
+    ],
+    _faults,
 )
 
 
@@ -222,27 +216,9 @@ class ObjectSink(SinkConnector):
     task = ObjectSinkTask
     config = OBJECT_SINK
 
-    def start(self, props: Props, context: ConnectorContext) -> None:
-        """Check the configuration."""
-        super().start(props, context)
-        wrong = [error for each in self.validate(props) for error in each.errors]
-        if wrong:
-            raise BadConfig("\n".join(wrong))
-
     def task_configs(self, max_tasks: int) -> Sequence[Props]:
         """Return as many tasks as there may be: they share the partitions."""
         return [self.props] * max_tasks
-
-    def validate(self, props: Props) -> list[ConfigValue]:
-        """Return what is known of each key, with the rules that span keys."""
-        found = {each.name: each for each in OBJECT_SINK.validate(props)}
-        kind, compression = props.get("format", "parquet"), props.get("compression", "none")
-        if kind == "jsonl" and compression in ("snappy", "zstd"):
-            found["compression"].errors.append(
-                f"Invalid value {compression} for configuration compression: "
-                "files of JSON lines are compressed with gzip, or not"
-            )
-        return list(found.values())
 
     def alter_offsets(self, props: Props, offsets: Mapping[Any, Mapping[str, Any] | None]) -> bool:
         """Refuse other offsets than none: the files say where reading goes on."""

@@ -4,6 +4,7 @@ Each file is a part of the source, with the number of rows that were read as its
 not change once they are visible; a file that was read to its end is not opened again.
 """
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,17 +12,17 @@ from fnmatch import fnmatchcase
 from typing import Any
 from zlib import crc32
 
-from ..api import ConnectError, ConnectorContext, Props, SourceConnector, SourceContext, SourceTask
-from ..config_def import INT64_MAX, BadConfig, ConfigDef
+from ..api import ConnectError, Props, SourceConnector, SourceContext, SourceTask
+from ..config_def import INT64_MAX, ConfigDef
 from ..records import SourceRecord
+from .failures import Patience
 from .keys import choice, flag, text, whole
 from .object_reading import ReadRow, format_of, origin_of, read_rows
 from .object_store import STORE, ObjectStore
-from .patience import Patience
+from .ruled import share_of, shares
 
 TOPIC = "${topic}"
-_SHARE = "task.share"
-"""The key of a task's configuration that says which files are its: `index/count`."""
+log = logging.getLogger(__name__)
 
 OBJECT_SOURCE = STORE + ConfigDef(
     [
@@ -56,12 +57,13 @@ OBJECT_SOURCE = STORE + ConfigDef(
 class ObjectSourceTask(SourceTask):
     """Reads its share of the files one after the other, in the order of their paths."""
 
+    _open: "_OpenFile | None" = None
+
     def start(self, props: Props, context: SourceContext) -> None:
         """Open the store."""
         super().start(props, context)
         self._settings = OBJECT_SOURCE.parse(props)
-        index, _, count = props.get(_SHARE, "0/1").partition("/")
-        self._index, self._count = int(index), int(count)
+        self._index, self._count = share_of(props)
         try:
             self._store = ObjectStore.of(props)
         except (ImportError, ValueError) as error:
@@ -73,7 +75,6 @@ class ObjectSourceTask(SourceTask):
         """Files to open, the next one last."""
         self._rows_read: dict[str, int] = {}
         """The rows that were handed out of a file whose reading was interrupted."""
-        self._open: _OpenFile | None = None
         self._look_at = 0.0
 
     def poll(self) -> list[SourceRecord] | None:
@@ -102,8 +103,7 @@ class ObjectSourceTask(SourceTask):
 
     def stop(self) -> None:
         """Close the open file."""
-        if getattr(self, "_open", None) is not None:
-            self._close()
+        self._close()
 
     def _close(self) -> None:
         if self._open is not None:
@@ -121,13 +121,17 @@ class ObjectSourceTask(SourceTask):
             if not self._waiting:
                 self._look_at = time.monotonic() + self._settings["poll.interval.ms"] / 1000
                 return False
-        path = self._waiting[-1]
-        offset = self.context.offsets.read({"file": path}) or {}
-        if not offset.get("done"):
-            row = self._rows_read.get(path) or int(offset.get("row", 0))
-            self._open = _OpenFile(self._store, path, self._settings, row)
-        self._done[path] = None
-        self._waiting.pop()
+        while self._open is None and self._waiting:
+            path = self._waiting[-1]
+            offset = self.context.offsets.read({"file": path}) or {}
+            if not offset.get("done"):
+                row = self._rows_read.get(path) or int(offset.get("row", 0))
+                try:
+                    self._open = _OpenFile(self._store, path, self._settings, row)
+                except FileNotFoundError:
+                    log.warning("%s was gone before it was read", path)
+            self._done[path] = None
+            self._waiting.pop()
         return self._open is not None
 
     def _found(self) -> list[str]:
@@ -212,16 +216,9 @@ class ObjectSource(SourceConnector):
     task = ObjectSourceTask
     config = OBJECT_SOURCE
 
-    def start(self, props: Props, context: ConnectorContext) -> None:
-        """Check the configuration."""
-        super().start(props, context)
-        wrong = [error for each in self.validate(props) for error in each.errors]
-        if wrong:
-            raise BadConfig("\n".join(wrong))
-
     def task_configs(self, max_tasks: int) -> Sequence[Props]:
         """Give each task a share of the files, by their paths."""
-        return [{**self.props, _SHARE: f"{index}/{max_tasks}"} for index in range(max_tasks)]
+        return shares(self.props, max_tasks)
 
     def exactly_once_support(self, props: Props) -> bool:
         """Return True: a file's rows are counted, and it does not change."""

@@ -15,8 +15,12 @@ from ..config_def import INT64_MAX, ConfigDef
 from .keys import text, whole
 
 OPTION = "store.option."
-ATOMIC_PUT = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
-"""Protocols whose objects are visible when their PUT is complete, and that know If-None-Match."""
+_CREATE, _CREATE_ON_AZURE = {"mode": "create"}, {"overwrite": False}
+ATOMIC_PUT: Mapping[str, Mapping[str, Any]] = {
+    **dict.fromkeys(("memory", "s3", "s3a", "gs", "gcs"), _CREATE),
+    **dict.fromkeys(("abfs", "abfss", "az"), _CREATE_ON_AZURE),
+}
+"""Protocols whose objects are visible when their PUT is complete, and how it is to replace none."""
 LOCAL = ("file", "local")
 
 STORE = ConfigDef(
@@ -65,15 +69,13 @@ class ObjectStore:
             each["name"].rstrip("/").rpartition("/")[2] for each in found if each["type"] == "file"
         ]
 
-    def files(self) -> dict[str, int]:
-        """Return the size of each visible file below the folder, by its path, sorted."""
+    def files(self) -> dict[str, None]:
+        """Return the paths of the visible files below the folder, sorted."""
         self.fs.invalidate_cache()
-        found = self.fs.find(self._root, detail=True)
         cut = len(self._root) + 1
+        paths = [path[cut:] for path in sorted(self.fs.find(self._root))]
         return {
-            path[cut:]: info["size"] or 0
-            for path, info in sorted(found.items())
-            if not any(part[:1] in "._" for part in path[cut:].split("/"))
+            path: None for path in paths if not any(part[:1] in "._" for part in path.split("/"))
         }
 
     def path(self, name: str) -> str:
@@ -87,8 +89,9 @@ class ObjectStore:
         """
         path = self.path(name)
         try:
-            if any(each in ATOMIC_PUT for each in self._protocols):
-                self.fs.pipe_file(path, data, mode="create")
+            atomic = [ATOMIC_PUT[each] for each in self._protocols if each in ATOMIC_PUT]
+            if atomic:
+                self.fs.pipe_file(path, data, **atomic[0])
             elif any(each in LOCAL for each in self._protocols):
                 _link(path, data)
             else:

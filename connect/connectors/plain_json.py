@@ -8,15 +8,17 @@ from typing import Any
 
 
 def to_json(value: Any) -> str:
-    """Return the value as JSON on one line. Raise TypeError for a type that records cannot have."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    """Return the value as JSON on one line. Raise ValueError for one that JSON has no form for."""
+    return json.dumps(
+        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain
+    )
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, Decimal):
-        return str(value)
+        return format(value, "f")
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode()
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise ValueError(f"a value of type {type(value).__name__} has no form in JSON")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, time
-from decimal import Decimal, InvalidOperation
+from decimal import InvalidOperation
 from typing import Any, NamedTuple
 
 from ..api import ConnectError
@@ -24,6 +24,7 @@ from ..data import (
     struct,
 )
 from .pgoutput import Column, Relation, Tuple, Unchanged
+from .sql_types import with_scale
 
 _NUMERIC = 1700
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -37,6 +38,11 @@ def _moment(text: str) -> datetime:
         return _LAST
     value = datetime.fromisoformat(text)
     return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def _time(text: str) -> time:
+    """Return a time; the end of the day, which Python lacks, is the last one."""
+    return time.max if text.startswith("24") else time.fromisoformat(text)
 
 
 def _bytes(text: str) -> bytes:
@@ -53,7 +59,7 @@ _TYPES: Mapping[int, tuple[Schema, Callable[[str], Any]]] = {
     700: (FLOAT32, float),
     701: (FLOAT64, float),
     1082: (DATE_SCHEMA, lambda text: _moment(text).date()),
-    1083: (TIME_SCHEMA, time.fromisoformat),
+    1083: (TIME_SCHEMA, _time),
     1114: (TIMESTAMP_SCHEMA, _moment),
     1184: (TIMESTAMP_SCHEMA, _moment),
 }
@@ -129,6 +135,5 @@ def form_of(relation: Relation) -> RowForm:
 def _type(column: Column) -> tuple[Schema, Callable[[str], Any]]:
     if column.type_oid == _NUMERIC and column.type_modifier >= 4:
         scale = (((column.type_modifier - 4) & 0x7FF) ^ 1024) - 1024
-        unit = Decimal(1).scaleb(-scale)
-        return decimal(scale), lambda text: Decimal(text).quantize(unit)
+        return decimal(scale), with_scale(scale)
     return _TYPES.get(column.type_oid, (STRING, str))

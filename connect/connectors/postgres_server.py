@@ -12,9 +12,9 @@ from psycopg2 import errors, sql
 from psycopg2.extras import LogicalReplicationConnection
 
 from ..api import ConnectError
+from .database import CONNECT_TIMEOUT_S, asked_of
 from .pgoutput import Column, Relation
 
-CONNECT_TIMEOUT_S = 10
 _OPTIONS = (
     "-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex "
     "-c extra_float_digits=1"
@@ -67,15 +67,15 @@ class Server:
             "password": settings["connection.password"] or url.password,
             **url.query,
         }
+        known["options"] = f"{asked_of(url)}{_OPTIONS}"
+        known.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
         self._arguments = {name: value for name, value in known.items() if value is not None}
         self.slot_name: str = settings["slot.name"]
         self.publication: str = settings["publication.name"]
 
     def connect(self, **more: Any) -> Any:
         """Return a connection."""
-        return psycopg2.connect(
-            connect_timeout=CONNECT_TIMEOUT_S, options=_OPTIONS, **self._arguments, **more
-        )
+        return psycopg2.connect(**self._arguments, **more)
 
     def ask(self, query: Any, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query, in a connection and a transaction of its own."""

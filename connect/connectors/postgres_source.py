@@ -12,13 +12,13 @@ from typing import Any
 
 import psycopg2
 
-from ..api import ConnectError, ConnectorContext, Props, SourceConnector, SourceContext, SourceTask
-from ..config_def import INT64_MAX, BadConfig, ConfigDef
+from ..api import ConnectError, Props, SourceConnector, SourceContext, SourceTask
+from ..config_def import INT64_MAX, ConfigDef
 from ..data import INT64, STRING, Schema, struct
 from ..records import SourceRecord
 from .database import CONNECTION
+from .failures import Patience
 from .keys import choice, flag, listed, text, whole
-from .patience import Patience
 from .pgoutput import Begin, Change, Commit, Message, Relation, Truncate, Tuple, decode
 from .postgres_progress import Position, Progress
 from .postgres_rows import RowForm, form_of
@@ -208,18 +208,17 @@ class PostgresSourceTask(SourceTask):
 
     def _receive(self, stream: Stream) -> None:
         """Gather all changes that there are, or about as many as a batch may have."""
-        may_wait = not self._gathered
+        has_waited = False
         most = max(self._size, 2)  # with one, the record that is kept would be all
         while len(self._gathered) < most and self._ends is None:
             payload = stream.next()
             if payload is None:
-                if not may_wait:
+                if has_waited or self._records_due():
                     break
                 self._progress.reached(stream.reached)
                 stream.wait(self.context.poll_timeout_ms / 1000)
-                may_wait = False
+                has_waited = True
                 continue
-            may_wait = False
             message = decode(payload)
             if message is not None:
                 self._gathered += self._take(message)
@@ -384,13 +383,6 @@ class PostgresSource(SourceConnector):
 
     task = PostgresSourceTask
     config = POSTGRES_SOURCE
-
-    def start(self, props: Props, context: ConnectorContext) -> None:
-        """Check the configuration."""
-        super().start(props, context)
-        wrong = [error for each in self.validate(props) for error in each.errors]
-        if wrong:
-            raise BadConfig("\n".join(wrong))
 
     def task_configs(self, max_tasks: int) -> Sequence[Props]:
         """Return one task: a slot has one reader."""

@@ -16,7 +16,7 @@ from ..api import ConnectError, Props, SourceConnector, SourceContext, SourceTas
 from ..data import INT64, STRING, struct
 from ..records import Header, SourceRecord
 from .file_stream import IDLE_S
-from .keys import BATCH_SIZE, TOPIC, choice, text, whole
+from .keys import BATCH_SIZE, TOPIC, choice, text, whole, wrong_zone
 from .ruled import RuledDef, needed, whole_in
 
 SCHEMA: Final = struct({"schedule": STRING, "tick_ms": INT64, "local": STRING})
@@ -126,14 +126,6 @@ def _moment(described: str, zone: ZoneInfo) -> datetime:
     return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
 
 
-def _wrong_zone(name: str) -> str | None:
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        return "must be a name of the time zone database, such as Europe/Berlin"
-    return None
-
-
 def _wrong_start(described: str) -> str | None:
     try:
         _moment(described, ZoneInfo("UTC"))
@@ -158,7 +150,7 @@ class Schedule(SourceConnector):
         [
             text("cron", "The times: five fields as in crontab(5), or six with seconds in front."),
             TOPIC,
-            text("timezone", "The time zone of the expression.", "UTC", _wrong_zone),
+            text("timezone", "The time zone of the expression.", "UTC", wrong_zone),
             text("key", "The key of the records.", None),
             text("value", "Their value; without it, which schedule, and the time.", None),
             choice(

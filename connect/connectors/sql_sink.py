@@ -13,19 +13,19 @@ from sqlalchemy import exc
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from ...protocol.types import TopicPartition
-from ..api import ConnectError, ConnectorContext, Props, SinkConnector, SinkContext, SinkTask
-from ..config_def import BadConfig, ConfigValue
+from ..api import ConnectError, Props, SinkConnector, SinkContext, SinkTask
 from ..data import INT32, INT64, STRING, Schema, SchemaType
 from ..records import SinkRecord
 from .database import Database, may_pass, told
-from .patience import Patience
-from .reporting import report
+from .failures import Patience, report
 from .sql_offsets import OffsetTable
-from .sql_sink_config import KAFKA_COLUMNS, SQL_SINK, TOPIC, validated
+from .sql_sink_config import KAFKA_COLUMNS, SQL_SINK, TOPIC
 from .sql_tables import NewColumn, SinkTables
 
 _KAFKA_SCHEMAS = (STRING, INT32, INT64)
 _UPSERTS = ("postgresql", "sqlite", "mysql", "mariadb")
+_SPOILED = (exc.SQLAlchemyError, ValueError, TypeError, OverflowError)
+"""Errors of statements. Drivers raise Python's own for a value that they cannot send."""
 
 
 class BadRecord(ConnectError):
@@ -118,21 +118,26 @@ class SqlSinkTask(SinkTask):
                 changes.append((record, None))
         try:
             self._transaction(changes)
-        except exc.SQLAlchemyError as error:
+        except _SPOILED as error:
             if may_pass(error):
                 raise
-            self._rows.tables.forget()
-            for each in changes:
-                self._write_alone(*each)
+        else:
+            return
+        self._rows.tables.forget()
+        for each in changes:
+            self._write_alone(*each)
 
     def _write_alone(self, record: SinkRecord, change: Change | None) -> None:
         try:
             self._transaction([(record, change)])
-        except exc.SQLAlchemyError as error:
+        except _SPOILED as error:
             if may_pass(error):
                 raise
-            report(self.context, record, BadRecord(_about(record, told(error))))
-            self._transaction([(record, None)])
+            bad = BadRecord(_about(record, told(error)))
+        else:
+            return
+        report(self.context, record, bad)
+        self._transaction([(record, None)])
 
     def _transaction(self, written: Sequence[tuple[SinkRecord, Change | None]]) -> None:
         """Write changes and the offsets behind all these records."""
@@ -270,20 +275,9 @@ class SqlSink(SinkConnector):
     task = SqlSinkTask
     config = SQL_SINK
 
-    def start(self, props: Props, context: ConnectorContext) -> None:
-        """Check the configuration."""
-        super().start(props, context)
-        wrong = [error for each in validated(props) for error in each.errors]
-        if wrong:
-            raise BadConfig("\n".join(wrong))
-
     def task_configs(self, max_tasks: int) -> Sequence[Props]:
         """Return as many tasks as there may be: they share the partitions."""
         return [self.props] * max_tasks
-
-    def validate(self, props: Props) -> list[ConfigValue]:
-        """Return what is known of each key."""
-        return validated(props)
 
     def alter_offsets(self, props: Props, offsets: Mapping[Any, Mapping[str, Any] | None]) -> bool:
         """Set the offsets in the database, which count."""

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..config_def import ConfigDef, ConfigValue
 from .database import CONNECTION
 from .keys import choice, flag, listed, text, whole
+from .ruled import RuledDef
 
 TOPIC = "${topic}"
 KAFKA_COLUMNS = ("__connect_topic", "__connect_partition", "__connect_offset")
@@ -17,8 +17,21 @@ def _has_topic(text: str) -> str | None:
     return f"must be a table or schema.table, with {TOPIC} for the topic" if wrong else None
 
 
-SQL_SINK = CONNECTION + ConfigDef(
+def _faults(settings: Mapping[str, Any]) -> Mapping[str, str]:
+    mode, fields = settings["pk.mode"], [each for each in settings["pk.fields"] if each]
+    faults = {}
+    if settings["delete.enabled"] and mode != "record_key":
+        faults["delete.enabled"] = "needs pk.mode=record_key"
+    if settings["insert.mode"] != "insert" and mode == "none":
+        faults["pk.mode"] = f"insert.mode={settings['insert.mode']} needs a primary key"
+    if mode == "kafka" and len(fields) not in (0, 3):
+        faults["pk.fields"] = "needs three names, or none, with pk.mode=kafka"
+    return faults
+
+
+SQL_SINK = RuledDef(
     [
+        *CONNECTION.keys.values(),
         choice(
             "insert.mode",
             "`insert` adds rows; `upsert` replaces those of equal primary key; `update` changes "
@@ -68,28 +81,6 @@ SQL_SINK = CONNECTION + ConfigDef(
             "The schema of the table minikafka_connect_offsets; empty: the default one.",
             "",
         ),
-    ]
+    ],
+    _faults,
 )
-
-
-def validated(props: Mapping[str, str]) -> list[ConfigValue]:
-    """Return what is known of each key, with the rules that span keys."""
-    found = SQL_SINK.validate(props)
-    if any(each.errors for each in found):
-        return found
-    by_name = {each.name: each for each in found}
-    for name, wrong in _faults(SQL_SINK.parse(props)):
-        by_name[name].errors.append(f"Invalid value for configuration {name}: {wrong}")
-    return found
-
-
-def _faults(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    mode, fields = settings["pk.mode"], [each for each in settings["pk.fields"] if each]
-    faults = []
-    if settings["delete.enabled"] and mode != "record_key":
-        faults.append(("delete.enabled", "needs pk.mode=record_key"))
-    if settings["insert.mode"] != "insert" and mode == "none":
-        faults.append(("pk.mode", f"insert.mode={settings['insert.mode']} needs a primary key"))
-    if mode == "kafka" and len(fields) not in (0, 3):
-        faults.append(("pk.fields", "needs three names, or none, with pk.mode=kafka"))
-    return faults

@@ -17,13 +17,12 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from ..api import ConnectError, ConnectorContext, Props, SourceConnector, SourceContext, SourceTask
-from ..config_def import BadConfig, ConfigValue
 from ..data import Schema
 from ..records import SourceRecord
 from .database import Database, parse_name, told
-from .patience import Patience
+from .failures import Patience
 from .sql_reader import MomentColumn, OrderColumn, OrderedReader, Place, Row, RowFields
-from .sql_source_config import SQL_SOURCE, table_names, validated
+from .sql_source_config import SQL_SOURCE, table_names
 from .sql_types import TypeReading
 
 log = logging.getLogger(__name__)
@@ -294,9 +293,6 @@ class SqlSource(SourceConnector):
     def start(self, props: Props, context: ConnectorContext) -> None:
         """Look which tables there are, and go on looking where none are named."""
         super().start(props, context)
-        wrong = [error for each in validated(props) for error in each.errors]
-        if wrong:
-            raise BadConfig("\n".join(wrong))
         self._settings = SQL_SOURCE.parse(props)
         self._stopped = threading.Event()
         self._watch: threading.Thread | None = None
@@ -321,10 +317,6 @@ class SqlSource(SourceConnector):
         """Look no longer for tables."""
         if hasattr(self, "_stopped"):
             self._stopped.set()
-
-    def validate(self, props: Props) -> list[ConfigValue]:
-        """Return what is known of each key."""
-        return validated(props)
 
     def exactly_once_support(self, props: Props) -> bool:
         """Return True if a delay is set, beyond which no transaction with lower values commits."""

@@ -3,14 +3,38 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..config_def import INT64_MAX, ConfigDef, ConfigKey, ConfigType, ConfigValue, Importance
+from ..config_def import INT64_MAX, ConfigKey, ConfigType, Importance
 from .database import CONNECTION
 from .keys import choice, flag, listed, text, whole
+from .ruled import RuledDef
 
 MODES = ("bulk", "incrementing", "timestamp", "timestamp+incrementing")
 
-SQL_SOURCE = CONNECTION + ConfigDef(
+
+def _faults(settings: Mapping[str, Any]) -> Mapping[str, str]:
+    faults = {}
+    if "timestamp" in settings["mode"] and not settings["timestamp.column.name"]:
+        faults["timestamp.column.name"] = f"needed in mode {settings['mode']}"
+    if settings["query"] and table_names(settings):
+        faults["query"] = "stands in place of table.whitelist, not beside it"
+    needs_number = settings["query"] and "incrementing" in settings["mode"]
+    if needs_number and not settings["incrementing.column.name"]:
+        faults["incrementing.column.name"] = "needed for a query"
+    initial = settings["timestamp.initial"]
+    if initial is not None and initial > INT64_MAX // 1_000_000:
+        faults["timestamp.initial"] = "is no time in milliseconds since 1970"
+    return faults
+
+
+def table_names(settings: Mapping[str, Any]) -> list[str]:
+    """Return the tables that are named, each once."""
+    named = [*settings["table.whitelist"], *settings["tables"]]
+    return list(dict.fromkeys(each for each in named if each))
+
+
+SQL_SOURCE = RuledDef(
     [
+        *CONNECTION.keys.values(),
         whole(
             "connection.attempts",
             "How often in a row reading is tried while the database fails.",
@@ -103,38 +127,6 @@ SQL_SOURCE = CONNECTION + ConfigDef(
             "`best_fit` makes int64 and double of decimals that fit, `none` makes none.",
             ("none", "best_fit"),
         ),
-    ]
+    ],
+    _faults,
 )
-
-
-def validated(props: Mapping[str, str]) -> list[ConfigValue]:
-    """Return what is known of each key, with the rules that span keys."""
-    found = SQL_SOURCE.validate(props)
-    by_name = {each.name: each for each in found}
-    if any(each.errors for each in found):
-        return found
-    settings = SQL_SOURCE.parse(props)
-    for name, wrong in _faults(settings):
-        by_name[name].errors.append(f"Invalid value for configuration {name}: {wrong}")
-    return found
-
-
-def _faults(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    faults = []
-    if "timestamp" in settings["mode"] and not settings["timestamp.column.name"]:
-        faults.append(("timestamp.column.name", f"needed in mode {settings['mode']}"))
-    if settings["query"] and table_names(settings):
-        faults.append(("query", "stands in place of table.whitelist, not beside it"))
-    needs_number = settings["query"] and "incrementing" in settings["mode"]
-    if needs_number and not settings["incrementing.column.name"]:
-        faults.append(("incrementing.column.name", "needed for a query"))
-    initial = settings["timestamp.initial"]
-    if initial is not None and initial > INT64_MAX // 1_000_000:
-        faults.append(("timestamp.initial", "is no time in milliseconds since 1970"))
-    return faults
-
-
-def table_names(settings: Mapping[str, Any]) -> list[str]:
-    """Return the tables that are named, each once."""
-    named = [*settings["table.whitelist"], *settings["tables"]]
-    return list(dict.fromkeys(each for each in named if each))

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time
-from decimal import Decimal
+from decimal import MAX_PREC, Context, Decimal
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import mssql, mysql
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from ..api import ConnectError
@@ -41,6 +42,8 @@ _KEY_LENGTH = 255
 """Characters of a text that is part of a primary key, where a database wants a length."""
 _UNSIGNED = {"int8": INT16, "int16": INT32, "int32": INT64, "int64": decimal(0)}
 Read = Callable[[Any], Any]
+_EXACT = Context(prec=MAX_PREC)
+"""Arithmetic with as many digits as a value has; the default of 28 is less than columns hold."""
 
 
 class ExactDecimal(TypeDecorator[Decimal]):
@@ -110,8 +113,7 @@ class TypeReading(NamedTuple):
                 return ColumnReading(INT64, int)
             if scale > 0 and precision <= DOUBLE_DIGITS:
                 return ColumnReading(FLOAT64, float)
-        unit = Decimal(1).scaleb(-scale)
-        return ColumnReading(decimal(scale), lambda value: Decimal(value).quantize(unit))
+        return ColumnReading(decimal(scale), with_scale(scale))
 
     def _moment(self, value: Any) -> datetime:
         zoned: datetime = value if value.tzinfo else value.replace(tzinfo=self.zone)
@@ -124,7 +126,8 @@ class TypeReading(NamedTuple):
             if not values or (before is not None and before.name != DECIMAL):
                 continue
             if isinstance(values[0], Decimal):
-                scale = max(-int(value.as_tuple().exponent) for value in values)
+                finite = [each.as_tuple().exponent for each in values if each.is_finite()]
+                scale = max([-exponent for exponent in finite], default=0)
                 was = int(before.parameters["scale"]) if before is not None else 0
                 known[index] = decimal(max(scale, was, 0), optional=True)
             else:
@@ -136,9 +139,14 @@ class TypeReading(NamedTuple):
             return ColumnReading(STRING.as_optional())
         read = _READ_INFERRED.get(schema.name or schema.type.value)
         if schema.name == DECIMAL:
-            unit = Decimal(1).scaleb(-int(schema.parameters["scale"]))
-            read = lambda value: Decimal(value).quantize(unit)  # noqa: E731
+            read = with_scale(int(schema.parameters["scale"]))
         return ColumnReading(schema, self._moment if schema.name == TIMESTAMP else read)
+
+
+def with_scale(scale: int) -> Callable[[Any], Decimal]:
+    """Return what makes decimals with so many digits after the point of numbers and texts."""
+    unit = Decimal(1).scaleb(-scale)
+    return lambda value: Decimal(value).quantize(unit, context=_EXACT)
 
 
 def struct_of(name: str, columns: Sequence[tuple[str, Schema]]) -> Schema:
@@ -214,8 +222,10 @@ _COLUMN_TYPES: dict[SchemaType, TypeEngine[Any]] = {
 }
 _LOGICAL_TYPES: dict[str, TypeEngine[Any]] = {
     DATE: sa.Date(),
-    TIME: sa.Time(),
-    TIMESTAMP: sa.DateTime(),
+    TIME: sa.Time().with_variant(mysql.TIME(fsp=6), "mysql", "mariadb"),
+    TIMESTAMP: sa.DateTime()
+    .with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+    .with_variant(mssql.DATETIME2, "mssql"),
 }
 
 

@@ -1,13 +1,14 @@
 """A worker's face for tasks under test: committed offsets, seeks, reported records."""
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 from minikafka.connect.api import SinkTask, SourceOffset, SourcePartition, SourceTask
 from minikafka.connect.data import Schema
 from minikafka.connect.records import SinkRecord, SourceRecord
 from minikafka.protocol.types import TopicPartition
+
+from .support import settled
 
 
 def _frozen(value: Any) -> Any:
@@ -83,9 +84,7 @@ class FakeSinkContext:
         if not self.tolerant:
             raise error
         self.reported.append((record, error))
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done  # type: ignore[return-value]
+        return settled()
 
 
 def sink_record(topic: str, partition: int, offset: int, value: Any, **fields: Any) -> SinkRecord:

@@ -1,6 +1,7 @@
 """A worker as tasks see it, with offsets that a test commits, and records for sinks."""
 
 from collections.abc import Awaitable, Iterable, Sequence
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from minikafka import TopicPartition
@@ -12,6 +13,7 @@ from minikafka.connect.api import (
     SourceTask,
     TransactionControl,
 )
+from minikafka.connect.hosts import Reported
 from minikafka.connect.records import SinkRecord, SourceRecord
 
 Task = TypeVar("Task", bound=SourceTask)
@@ -73,12 +75,17 @@ class FakeSink:
     def request_commit(self) -> None: ...
 
     def report(self, record: SinkRecord, error: Exception) -> Awaitable[None]:
-        return self._report(record, error)
-
-    async def _report(self, record: SinkRecord, error: Exception) -> None:
         if not self.tolerates:
             raise error
         self.reported.append((record, error))
+        return settled()
+
+
+def settled() -> Reported:
+    """What a worker gives for a record that it has put among the dead letters."""
+    done: Future[None] = Future()
+    done.set_result(None)
+    return Reported(done)
 
 
 def sink_record(offset: int, value: Any, *, topic: str = "t", partition: int = 0) -> SinkRecord:

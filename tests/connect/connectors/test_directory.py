@@ -371,3 +371,17 @@ def test_rows_pass_through_the_json_converter_with_their_types(tmp_path: Path) -
     converter.configure({"schemas.enable": "true"}, False)
     data = converter.from_connect("t", record.value_schema, record.value)
     assert converter.to_connect("t", data) == (record.value_schema, row)
+
+
+def test_a_directory_for_what_was_read_is_left_out_however_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("1\n")
+    task = task_of(Path("in"), glob="**/*", after="move", move_dir=str(tmp_path / "in" / "read"))
+    records = drain(task)
+    assert values(records) == ["1"]
+    committed(task, records)
+    assert drain(task) == []
+    assert (tmp_path / "in" / "read" / "a.txt").exists()

@@ -227,3 +227,65 @@ def test_without_a_file_records_go_to_the_standard_output(
     task.flush({T0: 2})
     task.stop()
     assert capfdbinary.readouterr().out == b"record 0\nrecord 1\n"
+
+
+def test_nothing_is_written_behind_a_flush_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out"
+    task, _ = start(path)
+    put(task, 0, 4)
+    task.flush({T0: 4})
+    put(task, 4, 7)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", _disk_is_full)
+        with pytest.raises(OSError, match="No space left"):
+            task.pre_commit({T0: 7})
+    # The worker goes back to what it has committed; what follows may not stand behind the rest.
+    with pytest.raises(ConnectError, match="could not be made durable; start the task again"):
+        put(task, 4, 10)
+    with pytest.raises(ConnectError, match="could not be made durable"):
+        task.close([T0])
+    task.stop()
+    again, context = start(path)
+    put(again, context.sought[T0], 10)
+    again.stop()
+    assert path.read_text().splitlines() == LINES
+
+
+def test_a_file_that_cannot_be_followed_leaves_no_closed_descriptor_in_use(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    task, _ = start(folder / "out")
+    put(task, 0, 4)
+    task.flush({T0: 4})
+    folder.rename(tmp_path / "moved")
+    with pytest.raises(OSError, match="No such file"):
+        task.flush({T0: 4})
+    with (tmp_path / "other").open("w") as other:  # gets the number of the file that was closed
+        with pytest.raises(ConnectError, match="could not be made durable"):
+            put(task, 4, 6)
+        task.stop()
+        other.write("mine")
+    assert (tmp_path / "other").read_text() == "mine"
+
+
+def _disk_is_full(*_: Any) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_task_that_could_not_start_is_stopped_in_silence(tmp_path: Path) -> None:
+    task = FileStreamSinkTask()
+    with pytest.raises(OSError, match="No such file"):
+        task.start({"name": "sink", "file": str(tmp_path / "none" / "out")}, FakeSink(T0))
+    task.stop()
+
+
+def test_a_value_without_a_form_is_reported(tmp_path: Path) -> None:
+    task, context = start(tmp_path / "out")
+    bad = {"x": float("nan")}
+    task.put([sink_record(0, "a"), sink_record(1, "\ud800"), sink_record(2, bad)])
+    task.put([sink_record(3, "b")])
+    task.stop()
+    assert [record.offset for record, _ in context.reported] == [1, 2]
+    assert (tmp_path / "out").read_text() == "a\nb\n"

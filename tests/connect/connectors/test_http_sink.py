@@ -213,7 +213,7 @@ def test_values_that_json_has_not_are_told_as_text() -> None:
         "day": "2026-01-02",
         "raw": "AAE=",
     }
-    with pytest.raises(TypeError, match="set has no form in JSON"):
+    with pytest.raises(ValueError, match="set has no form in JSON"):
         to_json({1})
 
 
@@ -223,3 +223,27 @@ def test_there_are_as_many_tasks_as_there_may_be_and_bounds_are_kept() -> None:
     assert connector.task_configs(2) == [{"url": "http://a/"}] * 2
     with pytest.raises(BadConfig, match="concurrency: must be between 1 and 100"):
         HttpSink.config.parse({"url": "http://a/", "concurrency": "0"})
+
+
+async def test_a_value_without_a_form_in_json_is_reported_and_not_sent() -> None:
+    bad = {"x": float("nan")}
+    for batch in ("single", "array"):
+        async with serving(ok("")) as web:
+            task, context = await started(web, batch=batch)
+            await task.put([sink_record(0, {"a": 1}), sink_record(1, bad), sink_record(2, {})])
+            await task.stop()
+        assert [record.offset for record, _ in context.reported] == [1]
+        assert web.bodies == (['[{"a":1}]', "[{}]"] if batch == "array" else ['{"a":1}', "{}"])
+
+
+async def test_offsets_that_begin_anew_are_sent() -> None:
+    async with serving(ok("")) as web:
+        task, _ = await started(web)
+        await task.put([sink_record(7, "old")])
+        await task.put([sink_record(0, "the topic was made anew")])
+        await task.stop()
+    assert [key for key, _ in sent(web)] == ["t-0-7", "t-0-0"]
+
+
+async def test_a_task_that_could_not_start_is_stopped_in_silence() -> None:
+    await HttpSinkTask().stop()

@@ -252,3 +252,39 @@ def test_retry_after_is_seconds_or_a_time(value: str | None, wait_ms: int | None
 )
 def test_pointers_are_those_of_rfc_6901(pointer: str, found: Any) -> None:
     assert pointed({"a/b": [{"~": 1}]}, pointer, None) == found
+
+
+async def test_an_answer_whose_etag_is_the_last_one_is_not_read_again() -> None:
+    """As from a server that knows no If-None-Match."""
+    async with serving(
+        ok("[1]", ETag='"a"'), ok("[1]", ETag='W/"a"'), ok("[2]", ETag='"b"')
+    ) as web:
+        found = await batches(web, 2, mode="etag", records_pointer="")
+    assert [record.value for batch in found for record in batch] == [1, 2]
+
+
+async def test_no_failure_shows_the_query(caplog: pytest.LogCaptureFixture) -> None:
+    async def answers_nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(next(answers))
+        writer.close()
+
+    body = b'{"items":[1]}'
+    answers = iter([b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n" + body])
+    server = await asyncio.start_server(answers_nonsense, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/things?token=xyzzy"
+    with caplog.at_level(logging.WARNING):
+        await batches(Web([], url), 1)
+    server.close()
+    assert "cannot be asked" in caplog.text
+    assert "xyzzy" not in caplog.text
+
+
+async def test_a_redirect_is_told_without_its_query() -> None:
+    async with serving((302, {"Location": "https://else.where/things?token=xyzzy"}, "")) as web:
+        with pytest.raises(ConnectError, match=r"set url to https://else.where/things$"):
+            await batches(web, 1)
+
+
+async def test_a_task_that_could_not_start_is_stopped_in_silence() -> None:
+    await HttpSourceTask().stop()

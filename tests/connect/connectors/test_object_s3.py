@@ -7,7 +7,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from minikafka.connect.connectors.object_source import ObjectSource, ObjectSourceTask
+from minikafka.connect.connectors.object_source import ObjectSourceTask
 
 from .sql_support import FakeSourceContext, fed, polled
 from .test_object_sink import T0, files_of, log_of, offsets_in, task_of
@@ -59,7 +59,6 @@ def test_s3_has_each_record_in_one_file_though_two_tasks_write(keys: dict[str, s
     assert offsets_in(files) == list(range(10))
     task = ObjectSourceTask()
     props = {"store.url": "s3://bucket/out", "poll.interval.ms": "0", **keys}
-    (mine,) = ObjectSource().task_configs(0) or [props]
-    task.start(mine, FakeSourceContext())
+    task.start(props, FakeSourceContext())
     assert [each.value for each in polled(task)] == [f"v{n}" for n in range(10)]
     assert files_of("memory://bucket") == {}

@@ -16,6 +16,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from minikafka.connect.api import ConnectError, Retry
 from minikafka.connect.config_def import BadConfig
 from minikafka.connect.connectors.object_sink import ObjectSink, ObjectSinkTask
+from minikafka.connect.connectors.object_store import ObjectStore
 from minikafka.connect.data import (
     BYTES,
     INT64,
@@ -137,7 +138,7 @@ def task_of(url: str, *partitions: TopicPartition, tolerant: bool = False, **key
         name if "." in name else name.replace("_", "."): str(value) for name, value in keys.items()
     }
     props = {"name": "to-files", "store.url": url, **given}
-    ObjectSink().start(props, FakeSinkContext())  # type: ignore[arg-type]
+    ObjectSink.config.parse(props)
     context = FakeSinkContext(*(partitions or (T0,)), tolerant=tolerant)
     task = ObjectSinkTask()
     task.start(props, context)
@@ -452,3 +453,20 @@ def test_what_cannot_work_is_refused() -> None:
     assert ObjectSink().alter_offsets({}, {T0: None})
     with pytest.raises(ConnectError, match="remove the files"):
         ObjectSink().alter_offsets({}, {T0: {"kafka_offset": 1}})
+
+
+class Azure(MemoryFileSystem):  # type: ignore[misc]
+    """Creates and overwrites as adlfs does: its `mode` means nothing."""
+
+    protocol = "abfs"
+
+    def pipe_file(self, path: str, value: bytes, overwrite: bool = True, **_: Any) -> None:
+        super().pipe_file(path, value, mode="overwrite" if overwrite else "create")
+
+
+def test_azure_is_asked_in_its_own_words_to_overwrite_nothing() -> None:
+    fsspec.register_implementation("abfs", Azure, clobber=True)
+    store = ObjectStore("abfs://box/there", {})
+    assert store.create("a", b"first")
+    assert not store.create("a", b"second")
+    assert store.fs.cat_file(store.path("a")) == b"first"

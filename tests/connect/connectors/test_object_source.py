@@ -237,3 +237,30 @@ def test_what_cannot_work_is_refused() -> None:
         ObjectSource().alter_offsets({}, {(("file", "a"),): {"row": "x"}})
     with pytest.raises(ConnectError, match="has no file"):
         ObjectSource().alter_offsets({}, {(("table", "a"),): {"row": 1}})
+
+
+def test_files_that_were_read_are_passed_over_in_one_poll() -> None:
+    offsets = StoredOffsets()
+    for number in range(30):
+        put(f"{number:03}.jsonl", b'{"a": 1}\n')
+    offsets.commit(polled(source(offsets, topic="t"), polls=100))
+    put("new.jsonl", b'{"a": 2}\n')
+    put("none.jsonl", b"")
+    again = source(offsets, topic="t")
+    assert values(polled(again, polls=1)) == [{"a": 2}]
+
+
+def test_a_file_that_is_gone_before_it_is_read_is_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for name in "abc":
+        put(f"{name}.jsonl", b'{"a": 1}\n')
+    task = source(topic="t", max_retries=0)
+    assert len(polled(task, polls=1)) == 1
+    fsspec.filesystem("memory").rm("/in/b.jsonl")
+    assert len(polled(task, polls=3)) == 1
+    assert "b.jsonl was gone before it was read" in caplog.text
+
+
+def test_a_task_that_could_not_start_is_stopped_in_silence() -> None:
+    ObjectSourceTask().stop()

@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from struct import pack
 
@@ -155,3 +155,11 @@ def test_what_was_handed_out_before_is_left_out_when_it_comes_again() -> None:
     assert progress.confirmed == 6
     progress.arrived(10)
     assert progress.confirmed == 11
+
+
+def test_values_at_the_ends_of_their_types_have_a_form() -> None:
+    digits = "1234567890123456789012345678.1234567890"
+    columns = (Column("price", 1700, ((38 << 16) | 10) + 4, False), Column("at", 1083, -1, False))
+    form = form_of(Relation(1, "public", "t", False, columns))
+    row = form.row((digits, "24:00:00"), None, "")
+    assert row == {"price": Decimal(digits), "at": time.max}

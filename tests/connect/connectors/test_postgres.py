@@ -227,3 +227,12 @@ def test_x_41_a_connection_that_is_cut_doubles_nothing(url: str, database: sa.En
     task.put([item(n) for n in range(5)])  # pool_pre_ping finds a new connection
     assert rows(database, "select id from items order by id") == [(n,) for n in range(5)]
     task.stop()
+
+
+def test_what_the_address_asks_of_the_connection_is_done(url: str, database: sa.Engine) -> None:
+    run(database, "create schema other", "create table other.t (id int primary key)")
+    run(database, "insert into other.t values (7)")
+    asking = f"{url}?options=-csearch_path%3Dother&connect_timeout=3"
+    task = source(asking, mode="incrementing", table_whitelist="t")
+    assert [record.value["id"] for record in polled(task, polls=1)] == [7]
+    task.stop()

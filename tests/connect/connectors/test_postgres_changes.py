@@ -19,12 +19,14 @@ from .sql_support import FakeSourceContext, StoredOffsets, schema_types
 from .test_postgres import rows, run
 
 pytest.importorskip("psycopg2", reason="psycopg2 is not installed")
+from minikafka.connect.connectors.postgres_server import Server
 from minikafka.connect.connectors.postgres_source import (
     PostgresSource,
     PostgresSourceTask,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.processes]
+ASKED = ["statement_timeout", "timezone"]
 TERMINATE = "select pg_terminate_backend(active_pid, 10000) from pg_replication_slots where active"
 SLOTS = (f"slot_{n}" for n in itertools.count())
 
@@ -372,7 +374,7 @@ def test_what_cannot_work_is_refused(changes: Changes) -> None:
         ({"snapshot_mode": "often"}, "must be one of initial"),
     ):
         with pytest.raises(BadConfig, match=words):
-            PostgresSource().start(changes.props(**keys), FakeSourceContext())
+            PostgresSource.config.parse(changes.props(**keys))
     changes.task()
     changes.run("create table more (id integer primary key)")
     with pytest.raises(ConnectError, match=r"ALTER PUBLICATION slot_.* ADD TABLE public\.more"):
@@ -386,3 +388,31 @@ def test_what_cannot_work_is_refused(changes: Changes) -> None:
     assert PostgresSource().alter_offsets({}, {(("slot", "x"),): None})
     with pytest.raises(ConnectError, match="only a reset"):
         PostgresSource().alter_offsets({}, {(("slot", "x"),): {"lsn": 1}})
+
+
+def test_what_the_address_asks_of_the_connection_is_done(changes: Changes) -> None:
+    asked = {
+        "connection.url": f"{changes.url}?connect_timeout=3&options=-cstatement_timeout%3D7s",
+        "connection.user": None, "connection.password": None,
+        "slot.name": "s", "publication.name": "p",
+    }  # fmt: skip
+    found = Server(asked).ask("select current_setting(n) from unnest(%s) n", ASKED)
+    assert found == [("7s",), ("UTC",)]
+
+
+def test_the_rest_of_a_transaction_is_waited_for(changes: Changes) -> None:
+    """Else a worker polls without a pause while a record is kept until its commit comes."""
+
+    class Silent:
+        reached, waits = 0, 0
+
+        def next(self) -> None:
+            return None
+
+        def wait(self, seconds: float) -> None:
+            self.waits += 1
+
+    task, silent = changes.task(bounded=True), Silent()
+    task._gathered = [SourceRecord(topic="t", value=1, source_partition={}, source_offset={})]
+    task._receive(silent)  # type: ignore[arg-type]
+    assert silent.waits == 1

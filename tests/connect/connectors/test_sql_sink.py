@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import exc
+from sqlalchemy.dialects import mssql, mysql, sqlite
 
 from minikafka.connect.api import ConnectError, Retry
 from minikafka.connect.config_def import BadConfig
 from minikafka.connect.connectors.sql_offsets import Fenced
 from minikafka.connect.connectors.sql_sink import BadRecord, SqlSink, SqlSinkTask
 from minikafka.connect.connectors.sql_source import SqlSourceTask
+from minikafka.connect.connectors.sql_types import column_type
 from minikafka.connect.converters.json import JsonConverter
 from minikafka.connect.data import (
     BOOLEAN,
@@ -61,7 +63,7 @@ class Sink:
 
     def task(self, *partitions: TopicPartition, tolerant: bool = False, **keys: Any) -> Made:
         props = self.props(**keys)
-        SqlSink().start(props, FakeSinkContext())  # type: ignore[arg-type]
+        SqlSink.config.parse(props)
         task, context = SqlSinkTask(), FakeSinkContext(*partitions, tolerant=tolerant)
         task.start(props, context)
         task.open(partitions or (T0,))
@@ -344,7 +346,7 @@ def test_a_record_that_cannot_be_a_row_says_why(
 )
 def test_what_cannot_work_is_refused(sink: Sink, keys: dict[str, str], words: str) -> None:
     with pytest.raises(BadConfig, match=words):
-        SqlSink().start(sink.props(**keys), FakeSinkContext())  # type: ignore[arg-type]
+        SqlSink.config.parse(sink.props(**keys))
 
 
 def test_a_user_sets_offsets_where_they_count(sink: Sink) -> None:
@@ -400,3 +402,34 @@ def test_partitions_that_were_given_back_are_taken_again(sink: Sink) -> None:
     assert context.seeks == {T0: 3}
     task.put(log_of(6)[3:])
     assert sink.rows("select count(*) from items") == [(6,)]
+
+
+@pytest.mark.parametrize("bad", [{"id": 2**70, "name": "x"}, {"id": 1, "name": "\ud800"}])
+def test_a_value_that_the_driver_does_not_take_spoils_its_own_record_only(
+    sink: Sink, bad: dict[str, Any]
+) -> None:
+    task, context = sink.task(auto_create="true", tolerant=True)
+    fed(task, context, [item(0, {"id": 0, "name": "a"}), item(1, bad), item(2, {"id": 2})])
+    assert sink.rows("select id, name from items") == [(0, "a"), (2, None)]
+    assert [record.offset for record, _ in context.reported] == [1]
+    assert sink.rows(OFFSETS) == [("to-sql", "items", 0, 3)]
+
+
+def test_the_error_of_a_bad_record_tells_no_other_one(sink: Sink) -> None:
+    task, context = sink.task(auto_create="true")
+    with pytest.raises(BadRecord) as found:
+        fed(task, context, [item(0, {"id": 2**70, "name": "secret"})])
+    assert found.value.__context__ is None
+
+
+def test_times_keep_their_microseconds_in_every_database() -> None:
+    kinds = [column_type(each, "mysql", in_key=False) for each in (TIMESTAMP_SCHEMA, TIME_SCHEMA)]
+    assert [each.compile(mysql.dialect()) for each in kinds] == ["DATETIME(6)", "TIME(6)"]
+    assert kinds[0].compile(mssql.dialect()) == "DATETIME2"  # type: ignore[no-untyped-call]
+    assert kinds[0].compile(sqlite.dialect()) == "DATETIME"
+
+
+@pytest.mark.parametrize("zone", ["Europe", "", "/etc", "Nowhere/Land"])
+def test_a_zone_that_is_none_is_named(sink: Sink, zone: str) -> None:
+    with pytest.raises(BadConfig, match=r"db\.timezone"):
+        sink.task(db_timezone=zone)

@@ -278,7 +278,7 @@ def test_a_new_column_is_read_without_a_restart(source: Source) -> None:
         ({"query": "select 1", "tables": "t"}, "in place of table.whitelist"),
         ({"mode": "often"}, "must be one of bulk, incrementing"),
         ({"connection_url": "jdbc:postgresql://db/x?password=abc"}, "postgresql\\+psycopg://"),
-        ({"db_timezone": "Mars/Olympus"}, "no time zone"),
+        ({"db_timezone": "Mars/Olympus"}, "name of the time zone"),
     ],
 )
 def test_what_cannot_work_is_refused(source: Source, keys: dict[str, str], words: str) -> None:
@@ -323,3 +323,12 @@ def test_a_user_may_set_offsets_that_make_sense(source: Source) -> None:
         SqlSource().alter_offsets({}, {table: {"incrementing": "5"}})
     with pytest.raises(ConnectError, match="neither table nor query"):
         SqlSource().alter_offsets({}, {(("file", "x"),): None})
+
+
+def test_decimals_of_any_length_are_read(source: Source) -> None:
+    source.run(
+        "create table t (id integer primary key, price decimal(38, 10))",
+        "insert into t values (1, 1234567890123456789012345678.5)",
+    )
+    (record,) = polled(source.task(table_whitelist="t"), polls=1)
+    assert int(record.value["price"]) // 10**12 == 1234567890123456

@@ -1,7 +1,10 @@
-"""Patience with a system that fails: how often in a row a batch is tried before the task fails."""
+"""Failures counted until the task is to fail; reports of single records, waited for."""
+
+from typing import Any
 
 from ...runtime.errors import MinikafkaError
-from ..api import ConnectError, Retry
+from ..api import ConnectError, Retry, SinkContext
+from ..records import SinkRecord
 
 
 class Patience:
@@ -21,3 +24,12 @@ class Patience:
         if self._failures <= self._retries:
             return Retry(what, self._after_ms)
         return ConnectError(f"{what}; tried {self._failures} times")
+
+
+def report(context: SinkContext, record: SinkRecord, error: Exception) -> None:
+    """Hand a record to the dead letters, and wait until it is there; for sync tasks.
+
+    Raise `error` where nothing is tolerated, TimeoutError after a minute.
+    """
+    outcome: Any = context.report(record, error)
+    outcome.result()
