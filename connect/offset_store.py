@@ -80,6 +80,7 @@ class TopicOffsets:
         self._runtime = runtime
         self._settings = settings
         self._producer: Producer[bytes, bytes] | None = None
+        self._starting = asyncio.Lock()
         self._reading = asyncio.Lock()
         self.is_started = False
         self._partitions: list[TopicPartition] = []
@@ -132,9 +133,10 @@ class TopicOffsets:
     async def write(self, connector: str, pairs: Sequence[Pair]) -> None:
         """Write offsets and wait for their acknowledgement."""
         records = self.map.records(connector, pairs)
-        if self._producer is None:
-            self._producer = Producer(runtime=self._runtime, **self._settings["producer"])
-            await self._producer.start()
+        async with self._starting:
+            if self._producer is None:
+                producer = Producer(runtime=self._runtime, **self._settings["producer"])
+                self._producer = await producer.start()
         keys, values = zip(*records, strict=True) if records else ((), ())
         await self._producer.send_batch(self.topic, Columns(list(values), list(keys)))
         self.take(records)
