@@ -101,7 +101,9 @@ class SourceWork:
         await self._delivery.finish()
 
     async def close(self, timeout_ms: int) -> None:
-        """Close the clients."""
+        """Close the clients; an async task that was abandoned polls no longer."""
+        if self._polling is not None:
+            self._polling.cancel()
         await self._delivery.close(timeout_ms)
 
     async def answer(self, method: str, *args: Any) -> Any:

@@ -169,22 +169,34 @@ class TaskRunner:
             await self._end()
 
     async def _end(self) -> None:
+        if self.host is not None:
+            self.host.stop.set()
         try:
             if not self.is_abandoned:
-                await self.work.finish()
+                await self._finish()
         finally:
             for task in self._background:
                 task.cancel()
             await self._stop_step()
             await self.work.close(0 if self.is_abandoned else STOP_TASK_MS)
 
+    def _limit_s(self, limit_ms: int) -> float | None:
+        # While the worker stops its tasks, it is the worker that ends the wait.
+        return None if self.is_stopping else limit_ms / 1000
+
+    async def _finish(self) -> None:
+        flush_ms = self.around.config.offset_flush_timeout_ms
+        try:
+            async with asyncio.timeout(self._limit_s(flush_ms + STOP_TASK_MS)):
+                await self.work.finish()
+        except TimeoutError:
+            log.error("task %s does not come back: what it did last is not committed", self.id)
+
     async def _stop_step(self) -> None:
         if self.host is None or self.is_abandoned:
             return
         try:
-            # While the worker stops its tasks, it is the worker that ends the wait.
-            limit = None if self.is_stopping else STOP_TASK_MS / 1000
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(self._limit_s(STOP_TASK_MS)):
                 await self.host.call("stop")
         except TimeoutError:
             log.warning("task %s does not stop; its thread is left behind", self.id)
