@@ -155,8 +155,9 @@ class ConnectorRunner:
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        log.error("connector %s failed", self.name, exc_info=error)
-        self._tell(State.FAILED, self._around.hide(trace_of(error)))
+        trace = self._around.hide(trace_of(error))
+        log.error("connector %s failed\n%s", self.name, trace)
+        self._tell(State.FAILED, trace)
 
     def _tell(self, state: State, trace: str | None = None) -> None:
         status = Status(state, self._around.worker_id, self._generation, trace)

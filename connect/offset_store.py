@@ -26,6 +26,10 @@ from .offsets import Bytes, OffsetMap, Pair
 log = logging.getLogger(__name__)
 
 END = -1
+_MAY_NOT_CREATE = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+)
 READ_WITHIN_MS = 60_000
 """How long a read to the end may take: open transactions may have to end first."""
 
@@ -53,11 +57,17 @@ class OffsetStore(Protocol):
 
 
 async def create_topic(admin: Admin, topic: NewTopic) -> bool:
-    """Create a topic; return False if it is there already."""
+    """Create a topic; return False if it is there already, or may not be created.
+
+    As in Kafka's Connect a topic that the principal may not create is taken to be there.
+    """
     try:
         await admin.create_topics([topic])
     except AdminError as error:
         refused = error.errors.get(topic.name)
+        if refused is not None and refused.code in _MAY_NOT_CREATE:
+            log.info("topic %s is not created, and is taken to be there: %s", topic.name, refused)
+            return False
         if refused is not None and refused.code == ErrorCode.TOPIC_ALREADY_EXISTS:
             return False
         raise

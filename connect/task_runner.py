@@ -151,8 +151,9 @@ class TaskRunner:
         if self.failure is None:
             self.tell(State.UNASSIGNED)
             return
-        log.error("task %s failed", self.id, exc_info=self.failure)
-        self.tell(State.FAILED, trace_of(self.failure) + self.around.on_failed(self))
+        trace = self.around.hide(trace_of(self.failure))
+        log.error("task %s failed\n%s", self.id, trace)
+        self.tell(State.FAILED, trace + self.around.on_failed(self))
 
     async def _live(self) -> None:
         try:
@@ -210,8 +211,7 @@ class TaskRunner:
             return
         self._state = state
         around = self.around
-        text = None if trace is None else around.hide(trace)
-        status = Status(state, around.worker_id, self.assignment.generation, text)
+        status = Status(state, around.worker_id, self.assignment.generation, trace)
         around.listener.on_task(self.id, status)
 
     # -- what the work uses

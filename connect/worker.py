@@ -110,8 +110,8 @@ class Worker:
                 check_sink(resolved)
             Clients(self.config, name, resolved)
         except Exception as error:
-            log.error("connector %s is not started: %s", name, error)
             trace = self.around.hide(trace_of(error))
+            log.error("connector %s is not started: %s", name, self.around.hide(str(error)))
             status = Status(State.FAILED, self.worker_id, generation, trace)
             self._listener.on_connector(name, status)
             return
@@ -180,8 +180,8 @@ class Worker:
             given = (connector_props, task_props)
             self._tasks[task] = self._maker.make(task, given, target, generation)
         except Exception as error:
-            log.error("task %s is not started: %s", task, error)
             trace = self.around.hide(trace_of(error))
+            log.error("task %s is not started: %s", task, self.around.hide(str(error)))
             self._listener.on_task(task, Status(State.FAILED, self.worker_id, generation, trace))
 
     async def stop_tasks(self, tasks: Sequence[TaskId]) -> None:
