@@ -102,6 +102,7 @@ class TaskRunner:
         self.around = around
         self.is_stopping = False
         self.is_abandoned = False
+        self._is_closing = False
         self.failure: Exception | None = None
         self.settings: dict[str, Any] = {}
         self.target = target
@@ -136,7 +137,8 @@ class TaskRunner:
         log.error("task %s did not stop in time and is abandoned", self.id)
         if self.host is not None:
             self.host.abandon()
-        self.main.cancel()
+        if not self._is_closing:
+            self.main.cancel()
         await asyncio.wait([self.main], timeout=STOP_TASK_MS / 1000)
 
     # -- life
@@ -179,6 +181,8 @@ class TaskRunner:
             for task in self._background:
                 task.cancel()
             await self._stop_step()
+            # From here on nothing cancels it: a client that is closed by half keeps its sockets.
+            self._is_closing = True
             await self.work.close(0 if self.is_abandoned else STOP_TASK_MS)
 
     def _limit_s(self, limit_ms: int) -> float | None:

@@ -12,6 +12,7 @@ from minikafka.connect import task_runner
 from minikafka.connect.api import SourceConnector
 from minikafka.connect.hosts import ThreadHost
 from minikafka.connect.records import SourceRecord
+from minikafka.connect.source_delivery import AtLeastOnce
 from minikafka.connect.states import State, TargetState, TaskId
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode
@@ -160,6 +161,29 @@ async def test_a_failure_is_told_though_a_poll_does_not_come_back(
             assert "INVALID_RECORD" in told.trace(TASK)
             plain.StuckTask.gate.set()
             assert CountThenWaitTask.came_back.is_set() is heeds
+
+
+async def test_clients_that_are_being_closed_when_their_task_is_abandoned_are_closed_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = {"task_shutdown_graceful_timeout_ms": "100"}
+    closing, closed = asyncio.Event(), asyncio.Event()
+    close = AtLeastOnce.close
+
+    async def slowly(delivery: AtLeastOnce, timeout_ms: int) -> None:
+        closing.set()
+        await asyncio.sleep(0.3)
+        await close(delivery, timeout_ms)
+        closed.set()
+
+    monkeypatch.setattr(AtLeastOnce, "close", slowly)
+    async with FakeCluster() as cluster:
+        cluster.create("t")
+        async with running_worker(cluster.bootstrap, tmp_path, **limit) as (worker, told):
+            await start(worker, connector("Count", topic="t", until="1"))
+            await told.until_state(TASK, State.RUNNING)
+            await worker.stop_tasks([TASK])
+            assert closing.is_set() is closed.is_set() is True
 
 
 async def test_nothing_is_called_on_a_host_that_was_left() -> None:
