@@ -74,7 +74,8 @@ class ConnectorRunner:
         self._around = around
         self._host: Host | None = None
         self._changing = asyncio.Lock()
-        self._target: asyncio.Task[None] | None = None
+        self._requested: dict[asyncio.Task[None], None] = {}
+        """The changes of target that are under way or wait, in order."""
 
     @property
     def is_sink(self) -> bool:
@@ -97,19 +98,23 @@ class ConnectorRunner:
 
     def request(self, target: TargetState) -> None:
         """Begin with `set_target`; what is asked of the instance later waits for it."""
-        self._target = self._around.runtime.spawn(self.set_target(target), f"target {self.name}")
+        task = self._around.runtime.spawn(self.set_target(target), f"target {self.name}")
+        self._requested[task] = None
+        task.add_done_callback(self._requested.pop)
 
     async def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """Ask the instance for task configurations. Raise ConnectError if there is none."""
-        if self._target is not None:
-            await asyncio.wait([self._target])
+        if self._requested:
+            await asyncio.wait(list(self._requested))
         if self._host is None:
             raise ConnectError(f"Connector {self.name} is not running on this worker")
         found: list[dict[str, str]] = await self._host.call("task_configs", max_tasks)
         return found
 
     async def close(self) -> None:
-        """Stop the instance, at most for task.shutdown.graceful.timeout.ms."""
+        """Stop the instance, at most for task.shutdown.graceful.timeout.ms; forget requests."""
+        for task in self._requested:
+            task.cancel()
         async with self._changing:
             await self._stop()
 
@@ -138,7 +143,8 @@ class ConnectorRunner:
             log.error("connector %s does not stop; its thread is left behind", self.name)
         except Exception as error:
             log.error("connector %s: stop failed", self.name, exc_info=error)
-        host.leave()
+        finally:
+            host.leave()
 
     def _on_notified(self, host: Host, what: str, error: Any) -> None:
         if host is not self._host:
@@ -149,8 +155,9 @@ class ConnectorRunner:
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        log.error("connector %s failed", self.name, exc_info=error)
-        self._tell(State.FAILED, self._around.hide(trace_of(error)))
+        trace = self._around.hide(trace_of(error))
+        log.error("connector %s failed\n%s", self.name, trace)
+        self._tell(State.FAILED, trace)
 
     def _tell(self, state: State, trace: str | None = None) -> None:
         status = Status(state, self._around.worker_id, self._generation, trace)

@@ -92,7 +92,7 @@ class ExactlyOnce:
         self._begun = False
         self._uncommitted.clear()
         self._topic.take(records)
-        await self._offsets.copy(pairs)
+        self._offsets.committed(pairs)
         told, self._sender.acknowledged = self._sender.acknowledged, []
         if self._task.host is not None:
             await self._task.host.call("commit", told, True)
@@ -118,6 +118,7 @@ class ExactlyOnce:
                 await self._producer.abort_transaction()
             except ClientError as error:
                 log.warning("task %s: its transaction is not aborted: %s", self._task.id, error)
+        await self._offsets.copy()
 
     async def close(self, timeout_ms: int) -> None:
         """Close the clients."""

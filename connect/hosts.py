@@ -87,18 +87,30 @@ class LoopHost:
     def __init__(self, runtime: Runtime, name: str, make: Make, answer: Answer) -> None:
         self.stop: Stop = threading.Event()
         self._make = make
-        self._ask: Ask = lambda *args: runtime.spawn(answer(*args), name)
+        self._answer: Ask = lambda *args: runtime.spawn(answer(*args), name)
+        self._has_asked = False
         self._step: Any = None
 
     async def call(self, method: str, *args: Any) -> Any:
         """Call a method of the step."""
-        if self._step is None:
-            self._step = self._make(self._ask, self.stop)
         try:
-            return await getattr(self._step, method)(*args)
+            if self._step is None:
+                self._step = self._make(self._ask, self.stop)
+            found = await getattr(self._step, method)(*args)
         # A task must not end the worker by sys.exit, nor look as if it had been cancelled.
-        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+        except (SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
             raise TaskFailed(trace_of(error)) from error
+        if self._has_asked:
+            # So that all that was asked has begun when the call is over, as with a thread.
+            self._has_asked = False
+            await asyncio.sleep(0)
+        return found
+
+    def _ask(self, *args: Any) -> "Future[Any] | asyncio.Future[Any]":
+        self._has_asked = True
+        return self._answer(*args)
 
     def leave(self) -> None:
         """Do nothing: calls end by themselves or are cancelled."""
@@ -118,9 +130,12 @@ class ThreadHost:
         self._calls = queue.SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._step: Any = None
+        self._is_left = False
 
     async def call(self, method: str, *args: Any) -> Any:
         """Call a method of the step in its thread, after all earlier calls."""
+        if self._is_left:
+            raise MinikafkaError(f"{self._name} has ended, and is not called any more")
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
             threading.Thread(target=self._run, name=self._name, daemon=True).start()
@@ -130,6 +145,7 @@ class ThreadHost:
 
     def leave(self) -> None:
         """End the thread behind its last call."""
+        self._is_left = True
         self._calls.put(None)
 
     abandon = leave
@@ -210,7 +226,7 @@ class _Child:
         try:
             self._pipe.send((method, args))
             while (message := self._pipe.recv())[0] == "ask":
-                self._pipe.send(self._ask(*message[1]).result())
+                self._pipe.send(self._answered(message[1]))
         except (EOFError, OSError) as error:
             self.process.join(1)
             code = self.process.exitcode
@@ -220,6 +236,14 @@ class _Child:
         if message[0] == "failed":
             raise TaskFailed(message[1])
         return message[1]
+
+    def _answered(self, args: tuple[Any, ...]) -> str | None:
+        """Ask the worker; return the traceback of its refusal."""
+        try:
+            self._ask(*args).result()
+        except BaseException as error:
+            return trace_of(error)
+        return None
 
     async def end(self) -> None:
         """Let the process end."""
@@ -232,7 +256,11 @@ def _serve(pipe: Any, make: Make, stop: Stop) -> None:
     def ask(*args: Any) -> "Future[Any]":
         answer: Future[Any] = Future()
         pipe.send(("ask", args))
-        answer.set_result(pipe.recv())
+        refusal = pipe.recv()
+        if refusal is None:
+            answer.set_result(None)
+        else:
+            answer.set_exception(TaskFailed(refusal))
         return answer
 
     step: Any = None
@@ -256,6 +284,12 @@ def run_now(coroutine: Coroutine[Any, Any, T]) -> T:
         return done.value  # type: ignore[no-any-return]
     coroutine.close()
     raise MinikafkaError("a sync task has awaited something: only async tasks may")
+
+
+def _is_cancelled() -> bool:
+    """True if it is the worker that has cancelled what runs now."""
+    current = asyncio.current_task()
+    return current is not None and current.cancelling() > 0
 
 
 def _may_travel(error: BaseException) -> bool:

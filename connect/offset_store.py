@@ -26,6 +26,10 @@ from .offsets import Bytes, OffsetMap, Pair
 log = logging.getLogger(__name__)
 
 END = -1
+_MAY_NOT_CREATE = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+)
 READ_WITHIN_MS = 60_000
 """How long a read to the end may take: open transactions may have to end first."""
 
@@ -53,11 +57,17 @@ class OffsetStore(Protocol):
 
 
 async def create_topic(admin: Admin, topic: NewTopic) -> bool:
-    """Create a topic; return False if it is there already."""
+    """Create a topic; return False if it is there already, or may not be created.
+
+    As in Kafka's Connect a topic that the principal may not create is taken to be there.
+    """
     try:
         await admin.create_topics([topic])
     except AdminError as error:
         refused = error.errors.get(topic.name)
+        if refused is not None and refused.code in _MAY_NOT_CREATE:
+            log.info("topic %s is not created, and is taken to be there: %s", topic.name, refused)
+            return False
         if refused is not None and refused.code == ErrorCode.TOPIC_ALREADY_EXISTS:
             return False
         raise
@@ -80,6 +90,7 @@ class TopicOffsets:
         self._runtime = runtime
         self._settings = settings
         self._producer: Producer[bytes, bytes] | None = None
+        self._starting = asyncio.Lock()
         self._reading = asyncio.Lock()
         self.is_started = False
         self._partitions: list[TopicPartition] = []
@@ -132,9 +143,10 @@ class TopicOffsets:
     async def write(self, connector: str, pairs: Sequence[Pair]) -> None:
         """Write offsets and wait for their acknowledgement."""
         records = self.map.records(connector, pairs)
-        if self._producer is None:
-            self._producer = Producer(runtime=self._runtime, **self._settings["producer"])
-            await self._producer.start()
+        async with self._starting:
+            if self._producer is None:
+                producer = Producer(runtime=self._runtime, **self._settings["producer"])
+                self._producer = await producer.start()
         keys, values = zip(*records, strict=True) if records else ((), ())
         await self._producer.send_batch(self.topic, Columns(list(values), list(keys)))
         self.take(records)

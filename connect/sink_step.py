@@ -4,6 +4,7 @@ What the task asks of its consumer is collected and handed over with the answer 
 here: clients, offsets to commit.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,7 +17,19 @@ from .hosts import Ask, Reported, Stop, called, trace_of
 from .pipeline import SinkPipeline, original_of
 from .records import SinkRecord
 from .step import RETRY_MS, Step, StepSpec
-from .tolerance import DeadLetter, Failed, FailTask, Skip, Stage, Tolerance, Tries, name_of
+from .tolerance import (
+    DeadLetter,
+    Failed,
+    FailTask,
+    RetryAfter,
+    Skip,
+    Stage,
+    Tolerance,
+    Tries,
+    name_of,
+)
+
+log = logging.getLogger(__name__)
 
 
 class Wish(Enum):
@@ -82,6 +95,8 @@ class SinkTaskContext:
         now_ms = self._spec.wall_ms()
         failed = Failed(Stage.TASK_PUT, error, name_of(self._spec.task))
         decision = self._tolerance.on_failure(failed, original, Tries(1, now_ms), now_ms)
+        if not isinstance(decision, RetryAfter) and decision.log is not None:
+            log.error("%s", decision.log)
         if not isinstance(decision, Skip):
             raise error
         return Reported(self._ask("letter", decision.dead_letter))

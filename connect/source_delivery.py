@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ..runtime.errors import MinikafkaError
 from .offset_store import OffsetStore, TopicOffsets
-from .offsets import Pair, Reader
+from .offsets import Pair, Reader, identity
 from .source_batches import Polled
 from .source_sender import SourceSender
 from .submitted import Part, Submitted
@@ -46,6 +46,8 @@ class SourceOffsetsOf:
         self._own = None if own is self._store else own
         self.home: OffsetStore = own or self._store
         """The store whose offsets count."""
+        self._uncopied: dict[str, Pair] = {}
+        self._copying = asyncio.Lock()
 
     async def read(self) -> Reader:
         """Read both stores to their ends."""
@@ -53,18 +55,30 @@ class SourceOffsetsOf:
         if self._own is not None:
             await self._own.start()
             maps.insert(0, self._own.map)
+            interval_ms = self._task.around.config.offset_flush_interval_ms
+            self._task.act_every(interval_ms, self.copy)
         await self._store.refresh()
         return Reader(self._task.id.connector, *maps)
 
-    async def copy(self, pairs: Sequence[Pair]) -> None:
+    def committed(self, pairs: Sequence[Pair]) -> None:
+        """Take offsets that count, to copy them later."""
+        if self._own is not None:
+            self._uncopied |= {identity(pair[0]): pair for pair in pairs}
+
+    async def copy(self) -> None:
         """Write offsets to the worker's store too, if that is another one; it may fail."""
-        if self._own is None:
-            return
-        try:
-            async with asyncio.timeout(self._task.around.config.offset_flush_timeout_ms / 1000):
-                await self._store.write(self._task.id.connector, pairs)
-        except (MinikafkaError, TimeoutError) as error:
-            log.warning("task %s: offsets are not copied to the worker's: %r", self._task.id, error)
+        async with self._copying:
+            pairs = list(self._uncopied.values())
+            self._uncopied.clear()
+            if not pairs or self._task.is_abandoned:
+                return
+            limit_s = self._task.around.config.offset_flush_timeout_ms / 1000
+            try:
+                async with asyncio.timeout(limit_s):
+                    await self._store.write(self._task.id.connector, pairs)
+            except (MinikafkaError, TimeoutError) as error:
+                why = f"offsets are not copied to the worker's: {error!r}"
+                log.warning("task %s: %s", self._task.id, why)
 
     async def close(self) -> None:
         """Close the connector's own topic."""
@@ -120,6 +134,7 @@ class AtLeastOnce:
         except TimeoutError:
             log.error("task %s: records were not acknowledged in time", self._task.id)
         await self._commit()
+        await self._offsets.copy()
 
     async def close(self, timeout_ms: int) -> None:
         """Close the clients."""
@@ -141,7 +156,7 @@ class AtLeastOnce:
                     log.error("task %s: offsets are not committed: %r", self._task.id, error)
                     return
                 self._submitted.committed(pairs)
-                await self._offsets.copy(pairs)
+                self._offsets.committed(pairs)
             await self._tell_acknowledged(offsets=True)
 
     async def _tell_acknowledged(self, *, offsets: bool) -> None:

@@ -23,6 +23,7 @@ class SourceWork:
         self._task = task
         self._delivery = delivery
         self._polling: asyncio.Future[Polled] | None = None
+        self._polled_at_ms = 0
         self._rest_ms = 0
 
     async def open(self) -> None:
@@ -54,6 +55,7 @@ class SourceWork:
         assert self._task.host is not None
         if self._polling is None:
             self._polling = asyncio.ensure_future(self._task.host.call("poll"))
+            self._polled_at_ms = self._task.around.runtime.monotonic_ms()
         self._task.changed.clear()
         if not self._polling.done() and not self._task.is_stopping:
             changed: asyncio.Future[Any] = asyncio.ensure_future(self._task.changed.wait())
@@ -90,7 +92,8 @@ class SourceWork:
         elif not polled.batches:
             # A task should block in `poll`. One that does not must not take the whole core.
             self._rest_ms = min(2 * self._rest_ms + 1, LONGEST_REST_MS)
-            await task.pause_ms(self._rest_ms)
+            took_ms = task.around.runtime.monotonic_ms() - self._polled_at_ms
+            await task.pause_ms(self._rest_ms - took_ms)
         else:
             self._rest_ms = 0
 
@@ -101,7 +104,9 @@ class SourceWork:
         await self._delivery.finish()
 
     async def close(self, timeout_ms: int) -> None:
-        """Close the clients."""
+        """Close the clients; an async task that was abandoned polls no longer."""
+        if self._polling is not None:
+            self._polling.cancel()
         await self._delivery.close(timeout_ms)
 
     async def answer(self, method: str, *args: Any) -> Any:

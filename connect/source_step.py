@@ -98,6 +98,8 @@ class SourceStep(Step):
         self._count += len(records)
         if self._follows:
             await self._hold(records, outcomes, first)
+        if failed is not None:
+            self._end(None)  # What was to end behind the whole batch does not end before it.
         failure = None if failed is None else trace_of(failed.error)
         return Polled(self._split(records, outcomes, first), failure=failure)
 

@@ -102,6 +102,7 @@ class TaskRunner:
         self.around = around
         self.is_stopping = False
         self.is_abandoned = False
+        self._is_closing = False
         self.failure: Exception | None = None
         self.settings: dict[str, Any] = {}
         self.target = target
@@ -136,7 +137,8 @@ class TaskRunner:
         log.error("task %s did not stop in time and is abandoned", self.id)
         if self.host is not None:
             self.host.abandon()
-        self.main.cancel()
+        if not self._is_closing:
+            self.main.cancel()
         await asyncio.wait([self.main], timeout=STOP_TASK_MS / 1000)
 
     # -- life
@@ -151,8 +153,9 @@ class TaskRunner:
         if self.failure is None:
             self.tell(State.UNASSIGNED)
             return
-        log.error("task %s failed", self.id, exc_info=self.failure)
-        self.tell(State.FAILED, trace_of(self.failure) + self.around.on_failed(self))
+        trace = self.around.hide(trace_of(self.failure))
+        log.error("task %s failed\n%s", self.id, trace)
+        self.tell(State.FAILED, trace + self.around.on_failed(self))
 
     async def _live(self) -> None:
         try:
@@ -169,22 +172,36 @@ class TaskRunner:
             await self._end()
 
     async def _end(self) -> None:
+        if self.host is not None:
+            self.host.stop.set()
         try:
             if not self.is_abandoned:
-                await self.work.finish()
+                await self._finish()
         finally:
             for task in self._background:
                 task.cancel()
             await self._stop_step()
+            # From here on nothing cancels it: a client that is closed by half keeps its sockets.
+            self._is_closing = True
             await self.work.close(0 if self.is_abandoned else STOP_TASK_MS)
+
+    def _limit_s(self, limit_ms: int) -> float | None:
+        # While the worker stops its tasks, it is the worker that ends the wait.
+        return None if self.is_stopping else limit_ms / 1000
+
+    async def _finish(self) -> None:
+        flush_ms = self.around.config.offset_flush_timeout_ms
+        try:
+            async with asyncio.timeout(self._limit_s(flush_ms + STOP_TASK_MS)):
+                await self.work.finish()
+        except TimeoutError:
+            log.error("task %s does not come back: what it did last is not committed", self.id)
 
     async def _stop_step(self) -> None:
         if self.host is None or self.is_abandoned:
             return
         try:
-            # While the worker stops its tasks, it is the worker that ends the wait.
-            limit = None if self.is_stopping else STOP_TASK_MS / 1000
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(self._limit_s(STOP_TASK_MS)):
                 await self.host.call("stop")
         except TimeoutError:
             log.warning("task %s does not stop; its thread is left behind", self.id)
@@ -198,8 +215,7 @@ class TaskRunner:
             return
         self._state = state
         around = self.around
-        text = None if trace is None else around.hide(trace)
-        status = Status(state, around.worker_id, self.assignment.generation, text)
+        status = Status(state, around.worker_id, self.assignment.generation, trace)
         around.listener.on_task(self.id, status)
 
     # -- what the work uses

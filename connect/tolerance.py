@@ -16,7 +16,8 @@ from ..client.records import ConsumerRecord
 from ..protocol.records.record_batch import Headers
 from ..runtime.errors import MinikafkaError
 from .api import Retry
-from .config_def import INT64_MAX, ConfigDef, ConfigKey, ConfigType
+from .common_config import SINK_CONFIG
+from .config_def import INT64_MAX, ConfigDef
 from .records import SourceRecord
 from .states import TaskId
 
@@ -26,23 +27,7 @@ FIRST_DELAY_MS = 300
 """The first wait before a retry; each later one is twice as long, up to the longest."""
 PREFIX = "__connect.errors."
 
-_BOOLEAN, _LONG, _STRING = ConfigType.BOOLEAN, ConfigType.LONG, ConfigType.STRING
-_TOLERANCE = ConfigKey(
-    "errors.tolerance",
-    _STRING,
-    "With none a record that cannot be processed fails its task; with all it is left out.",
-    "none",
-    choices=("none", "all"),
-)
-_KEYS = (
-    ("errors.retry.timeout", _LONG, "How long to try again, in ms; -1: for ever.", 0),
-    ("errors.retry.delay.max.ms", _LONG, "The longest wait before a try; 0: no bound.", 60_000),
-    ("errors.log.enable", _BOOLEAN, "Log each error.", False),
-    ("errors.log.include.messages", _BOOLEAN, "Log the place of the record too.", False),
-    ("errors.deadletterqueue.topic.name", _STRING, "For records that are left out.", ""),
-    ("errors.deadletterqueue.context.headers.enable", _BOOLEAN, "Headers tell why.", False),
-)
-KEYS = ConfigDef([_TOLERANCE, *(ConfigKey(*row) for row in _KEYS)])
+KEYS = ConfigDef(key for name, key in SINK_CONFIG.keys.items() if name.startswith("errors."))
 
 
 class Stage(Enum):

@@ -110,8 +110,8 @@ class Worker:
                 check_sink(resolved)
             Clients(self.config, name, resolved)
         except Exception as error:
-            log.error("connector %s is not started: %s", name, error)
             trace = self.around.hide(trace_of(error))
+            log.error("connector %s is not started: %s", name, self.around.hide(str(error)))
             status = Status(State.FAILED, self.worker_id, generation, trace)
             self._listener.on_connector(name, status)
             return
@@ -180,8 +180,8 @@ class Worker:
             given = (connector_props, task_props)
             self._tasks[task] = self._maker.make(task, given, target, generation)
         except Exception as error:
-            log.error("task %s is not started: %s", task, error)
             trace = self.around.hide(trace_of(error))
+            log.error("task %s is not started: %s", task, self.around.hide(str(error)))
             self._listener.on_task(task, Status(State.FAILED, self.worker_id, generation, trace))
 
     async def stop_tasks(self, tasks: Sequence[TaskId]) -> None:
@@ -192,10 +192,10 @@ class Worker:
         """
         for task in tasks:
             self._failures.pop(task, None)
-            restart = self._restarts.pop(task, None)
+            restart = self._restarts.get(task)
             if restart is not None and restart is not asyncio.current_task():
                 restart.cancel()
-        runners = [self._tasks.pop(task) for task in tasks if task in self._tasks]
+        runners = [self._tasks[task] for task in tasks if task in self._tasks]
         for runner in runners:
             runner.ask_to_stop()
         mains = {runner.main: runner for runner in runners}
@@ -204,29 +204,35 @@ class Worker:
         limit_s = self.config.task_shutdown_graceful_timeout_ms / 1000
         _, late = await asyncio.wait(mains, timeout=limit_s)
         await asyncio.gather(*(mains[main].abandon() for main in mains if main in late))
+        # Not before: whoever stops it again, after this was cancelled, must find it.
+        for runner in runners:
+            if self._tasks.get(runner.id) is runner:
+                del self._tasks[runner.id]
 
     def _on_failed(self, runner: TaskRunner) -> str:
         """Plan the restart of a task that has failed, if there is one; return a line about it."""
         first_ms = self.config.task_restart_backoff_ms
-        if not first_ms or is_final(runner.failure) or self._tasks.get(runner.id) is not runner:
+        if not first_ms or is_final(runner.failure) or runner.is_stopping:
             return ""
         ran_ms = self._runtime.monotonic_ms() - runner.running_since_ms
         count = 1 if ran_ms > LONGEST_BACKOFF_MS else self._failures.get(runner.id, 0) + 1
         self._failures[runner.id] = count
         after_ms = min(first_ms << min(count - 1, 32), LONGEST_BACKOFF_MS)
-        again = self._restart(runner, after_ms)
-        self._restarts[runner.id] = self._runtime.spawn(again, f"restart of {runner.id}")
+        again = self._runtime.spawn(self._restart(runner, after_ms), f"restart of {runner.id}")
+        self._restarts[runner.id] = again
+        again.add_done_callback(lambda done: self._forget_restart(runner.id, done))
         return f"\nThe task is started again in {after_ms} ms, restart {count}."
 
     async def _restart(self, failed: TaskRunner, after_ms: int) -> None:
         await asyncio.sleep(after_ms / 1000)
-        self._restarts.pop(failed.id, None)
-        if self._tasks.get(failed.id) is not failed:
-            return
         one = failed.assignment
         count = self._failures.get(failed.id, 0)
         await self.start_task(failed.id, *one.given, failed.target, one.generation)
         self._failures[failed.id] = count
+
+    def _forget_restart(self, task: TaskId, done: "asyncio.Task[None]") -> None:
+        if self._restarts.get(task) is done:
+            del self._restarts[task]
 
     def _resolved(self, name: str, props: Props) -> dict[str, str]:
         resolved: dict[str, str] = self._providers.resolve(props)

@@ -330,3 +330,18 @@ class Bounded(SourceConnector):
     """A source that says where transactions end."""
 
     task = BoundedTask
+
+
+class WholeTask(SourceTask):
+    """Commits behind the whole of its batch, of which record 17 is one."""
+
+    def poll(self) -> list[SourceRecord] | None:
+        assert self.context.transaction is not None
+        self.context.transaction.commit()
+        return [counted(number, self.props) for number in range(15, 20)]
+
+
+class Whole(SourceConnector):
+    """A source whose batches are transactions."""
+
+    task = WholeTask

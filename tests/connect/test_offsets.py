@@ -1,13 +1,19 @@
 """Source offsets in Connect's bytes, in memory and in files."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from minikafka.connect.offset_store import FileOffsets, OffsetsUnreadable
+from minikafka.client.admin.topic_types import NewTopic
+from minikafka.connect.offset_store import FileOffsets, OffsetsUnreadable, TopicOffsets
 from minikafka.connect.offsets import OffsetMap, Pair, Reader, as_mapping
 from minikafka.connect.submitted import Part, Submitted
 from minikafka.runtime.runtime import SystemRuntime
+
+from ..client.fake_broker import FakeCluster
 
 
 def test_records_have_the_bytes_of_kafkas_connect() -> None:
@@ -118,3 +124,33 @@ async def test_a_file_of_another_format_is_refused(tmp_path: Path, data: bytes) 
     with pytest.raises(OffsetsUnreadable, match=r"offsets, line 1: .*name a new file"):
         await FileOffsets(runtime, str(path)).start()
     runtime.close()
+
+
+@asynccontextmanager
+async def topic_offsets(cluster: FakeCluster) -> AsyncIterator[TopicOffsets]:
+    cluster.create("o")
+    runtime = SystemRuntime("connect")
+    common = {"bootstrap_servers": cluster.bootstrap}
+    settings = dict.fromkeys(("producer", "consumer", "admin"), common)
+    store = TopicOffsets(runtime, NewTopic("o", 1, 1), settings)
+    try:
+        yield store
+    finally:
+        await store.close()
+        runtime.close()
+
+
+async def test_two_tasks_may_write_their_first_offsets_at_the_same_time() -> None:
+    async with FakeCluster() as cluster, topic_offsets(cluster) as store:
+        await asyncio.gather(*(store.write(name, [({"a": 1}, {"at": 1})]) for name in "cd"))
+        assert store.map.get("c", {"a": 1}) == store.map.get("d", {"a": 1}) == {"at": 1}
+
+
+async def test_offsets_are_written_after_a_first_write_that_took_too_long() -> None:
+    async with FakeCluster() as cluster, topic_offsets(cluster) as store:
+        writing = asyncio.create_task(store.write("c", [({"a": 1}, {"at": 1})]))
+        await asyncio.sleep(0)
+        writing.cancel()
+        await asyncio.wait([writing])
+        await store.write("c", [({"a": 1}, {"at": 2})])
+        assert store.map.get("c", {"a": 1}) == {"at": 2}

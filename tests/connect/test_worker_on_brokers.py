@@ -154,6 +154,20 @@ async def test_x_39_a_task_ends_its_transactions_and_what_it_aborts_is_not_seen(
     assert await read(cluster, topic) == ["2", "3"]
 
 
+async def test_a_batch_that_is_one_transaction_is_not_committed_up_to_its_bad_record(
+    cluster: Cluster, tmp_path: Path, topic: str
+) -> None:
+    props = connector("Whole", topic=topic, transaction__boundary="connector") | {
+        "transforms": "f",
+        "transforms.f.type": f"{CLASSES}:FailAt17",
+    }
+    async with exactly_once(cluster, tmp_path, topic) as (worker, told):
+        await start(worker, props)
+        await told.until_state(TASK, State.FAILED)
+        assert (await worker.offsets("c", props))["offsets"] == []
+    assert await read(cluster, topic) == []
+
+
 async def test_offsets_of_records_that_are_all_dropped_are_committed(
     cluster: Cluster, tmp_path: Path, topic: str
 ) -> None:

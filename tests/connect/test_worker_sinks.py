@@ -249,6 +249,28 @@ async def test_a_record_that_the_task_reports_is_a_dead_letter_before_its_offset
     assert cluster.topics["letters"].partitions[0].values() == [b"3"]
 
 
+async def test_a_task_may_report_more_records_than_fit_on_the_way_without_waiting(
+    both: Both, tmp_path: Path
+) -> None:
+    cluster, group = both
+    keys = {"errors__deadletterqueue__topic__name": "letters", "errors__tolerance": "all"}
+
+    def report(task: KeepTask, given: Sequence[SinkRecord]) -> None:
+        for record in given:
+            task.context.report(record, ValueError("odd"))
+
+    KeepTask.on_put = report
+    async with cluster:
+        cluster.create("t")
+        cluster.create("letters")
+        await produce(cluster, 1_500)
+        async with running_worker(cluster.bootstrap, tmp_path) as (worker, told):
+            await start(worker, connector("Keep", topics="t", **keys))
+            await until(cluster, committed(group, 1_500))
+            assert told.states(TASK) == ["RUNNING"]
+    assert len(cluster.topics["letters"].partitions[0].values()) == 1_500
+
+
 async def test_x_34_a_sink_that_asks_for_it_gets_the_same_batch_again_and_stays_a_member(
     both: Both, tmp_path: Path
 ) -> None:

@@ -290,3 +290,43 @@ async def test_missing_topics_are_created_as_the_source_says(tmp_path: Path) -> 
                 cluster, lambda: "new" in cluster.topics and len(values(cluster, "new")) == 3
             )
         assert len(cluster.topics["new"].partitions) == 2
+
+
+async def test_no_log_shows_what_a_config_provider_gave(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "secrets").write_text("until=hunter22\n")
+    providers = {
+        "config_providers": "file",
+        "config_providers_file_class": "minikafka.connect.providers:FileProvider",
+    }
+    props = connector("Count", topic="t", until=f"${{file:{tmp_path}/secrets:until}}")
+    async with FakeCluster() as cluster:
+        cluster.create("t")
+        async with running_worker(cluster.bootstrap, tmp_path, **providers) as (worker, told):
+            await start(worker, props)
+            await told.until_state(TASK, State.FAILED)
+            assert "invalid literal for int()" in told.trace(TASK)
+    assert "invalid literal for int()" in caplog.text
+    assert "hunter22" not in caplog.text + told.trace(TASK)
+
+
+@pytest.mark.parametrize("asked", ["TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"])
+async def test_a_topic_that_may_not_be_created_is_taken_to_be_there(
+    tmp_path: Path, asked: str
+) -> None:
+    keys = {
+        "topic.creation.default.partitions": "2",
+        "topic.creation.default.replication.factor": "1",
+    }
+
+    def refuse(_: Any, key: int, __: Any) -> None:
+        if key == ApiKey.CREATE_TOPICS:
+            raise Refuse(ErrorCode[asked])
+
+    async with FakeCluster() as cluster:
+        cluster.create("t")
+        cluster.fault = refuse
+        async with running_worker(cluster.bootstrap, tmp_path) as (worker, _):
+            await start(worker, connector("Count", topic="t", until="5") | keys)
+            await until(cluster, lambda: len(values(cluster, "t")) == 5)
