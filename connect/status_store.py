@@ -110,11 +110,12 @@ def _item(key: str) -> TaskId | None:
 
 
 def _status(value: Any) -> Status | None:
-    if not isinstance(value, dict) or value.get("state") not in State.__members__:
+    if not isinstance(value, dict):
         return None
-    worker, generation, trace = (value.get(each) for each in ("worker_id", "generation", "trace"))
-    if not isinstance(worker, str) or not isinstance(generation, int):
+    state, worker, generation = (value.get(each) for each in ("state", "worker_id", "generation"))
+    if not (isinstance(state, str) and isinstance(worker, str) and isinstance(generation, int)):
         return None
-    return Status(
-        State[value["state"]], worker, generation, trace if isinstance(trace, str) else None
-    )
+    if state not in State.__members__:
+        return None
+    trace = value.get("trace")
+    return Status(State[state], worker, generation, trace if isinstance(trace, str) else None)

@@ -80,6 +80,7 @@ def test_what_is_not_configured_is_told() -> None:
         (b"status-connector-in-one", b"[" * 100_000),
         (b"status-connector-in-one", b'{"state":"HAPPY","worker_id":"a","generation":9}'),
         (b"status-connector-in-one", b'{"state":"FAILED","worker_id":1,"generation":9}'),
+        (b"status-connector-in-one", b'{"state":["FAILED"],"worker_id":"a","generation":9}'),
         (b"status-task-in-one", b"null"),
         (b"status-task-in-one-x", None),
         (b"other", None),
