@@ -4,6 +4,7 @@ Every worker answers questions from what it has read. Changes are the leader's: 
 raises NotLeader with its address, and the REST API sends the request there, once.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
@@ -66,6 +67,8 @@ class DistributedHerder:
         self._cluster_id = cluster_id
         self._config = cluster.config
         self._table = cluster.statuses.table
+        self._changing = asyncio.Lock()
+        """Held from a look at what is configured until what follows from it is read back."""
 
     async def start(self, timeout_ms: int) -> None:
         """Join the group, and wait for an assignment, `timeout_ms` at most.
@@ -157,34 +160,43 @@ class DistributedHerder:
         """Create a connector and return its info."""
         self._cluster.require_leader()
         await self._library.check(config)
-        if name in self._config.connectors:
-            raise Conflict(f"Connector {name} already exists")
-        rows = [target_row(name, target)] if target is not TargetState.STARTED else []
-        await self._cluster.write([*rows, connector_row(name, config)])
+        async with self._changing:
+            if name in self._config.connectors:
+                raise Conflict(f"Connector {name} already exists")
+            rows = [target_row(name, target)] if target is not TargetState.STARTED else []
+            await self._cluster.write([*rows, connector_row(name, config)])
         return await self.info(name)
 
     async def put_config(self, name: str, config: Config) -> tuple[bool, Json]:
         """Create or replace a configuration; an equal one restarts nothing."""
         self._cluster.require_leader()
         await self._library.check(config)
-        is_new = name not in self._config.connectors
-        await self._cluster.write([connector_row(name, config)])
+        async with self._changing:
+            is_new = name not in self._config.connectors
+            await self._cluster.write([connector_row(name, config)])
         return is_new, await self.info(name)
 
     async def patch_config(self, name: str, patch: Mapping[str, str | None]) -> Json:
         """Change some keys, None removes one; return the info (KIP-477)."""
         self._cluster.require_leader()
-        merged: dict[str, str | None] = {**self._known(name), **patch}
-        config = {key: value for key, value in merged.items() if value is not None}
-        return (await self.put_config(name, config))[1]
+        while True:
+            before = self._known(name)
+            merged: dict[str, str | None] = {**before, **patch}
+            config = {key: value for key, value in merged.items() if value is not None}
+            await self._library.check(config)
+            async with self._changing:
+                if self._known(name) == before:
+                    await self._cluster.write([connector_row(name, config)])
+                    return await self.info(name)
 
     async def delete(self, name: str) -> None:
         """Delete a connector; its tasks stop, its status goes, topics and groups stay."""
         self._cluster.require_leader()
-        self._known(name)
-        statuses = self._table.tasks_of(name)
-        count = max([len(self._config.tasks_of(name)), *(each.task + 1 for each in statuses)])
-        await self._cluster.write(removal_rows(name, count))
+        async with self._changing:
+            self._known(name)
+            statuses = self._table.tasks_of(name)
+            count = max([len(self._config.tasks_of(name)), *(each.task + 1 for each in statuses)])
+            await self._cluster.write(removal_rows(name, count))
 
     async def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> Json:
         """Ask all workers to restart what they run of it; return the plan (KIP-745)."""
@@ -227,11 +239,12 @@ class DistributedHerder:
     async def set_target(self, name: str, target: TargetState) -> None:
         """Pause, resume or stop; a stopped connector has no tasks, which is committed first."""
         self._cluster.require_leader()
-        self._known(name)
-        rows: list[Row] = []
-        if target is TargetState.STOPPED and self._config.tasks_of(name):
-            rows += tasks_rows(name, [])
-        await self._cluster.write([*rows, target_row(name, target)])
+        async with self._changing:
+            self._known(name)
+            rows: list[Row] = []
+            if target is TargetState.STOPPED and self._config.tasks_of(name):
+                rows += tasks_rows(name, [])
+            await self._cluster.write([*rows, target_row(name, target)])
 
     async def reset_topics(self, name: str) -> None:
         """Forget the topics that the connector used."""
@@ -265,9 +278,10 @@ class DistributedHerder:
         """Commit the task configurations that another worker's connector made."""
         self._cluster.keys.check(body, signature, self._runtime.monotonic_ms())
         self._cluster.require_leader()
-        self._known(name)
-        if self._cluster.herder.differs(name, configs):
-            await self._cluster.write(tasks_rows(name, configs))
+        async with self._changing:
+            self._known(name)
+            if self._cluster.herder.differs(name, configs):
+                await self._cluster.write(tasks_rows(name, configs))
 
     async def fence(self, name: str, body: bytes, signature: Mapping[str, str]) -> None:
         """Fence all old producers of a source connector, as its leader."""

@@ -112,9 +112,8 @@ class GroupMember:
         )
         self.assignment = Assignment()
         """The newest assignment, as the leader wrote it."""
-        self.allows_mixed = False
-        self.foreign: ForeignWorker | None = None
-        """Set once a worker of Apache Kafka was seen in the group, unless they are allowed."""
+        self.on_foreign: Callable[[str], None] = lambda url: None
+        """Called, as the leader, with the address of a worker of Apache Kafka in the group."""
         self._runtime = runtime
         self._config = config
         self._times = times
@@ -196,7 +195,9 @@ class GroupMember:
             except RemoteProtocolError as error:
                 log.warning("member %s says what nobody understands: %s", each.member_id, error)
                 workers[each.member_id] = Subscription(url="", config_offset=0, is_ours=False)
-        self._look_for_foreigners(workers)
+        for said in workers.values():
+            if not said.is_ours:
+                self.on_foreign(said.url)
         version = VERSIONS.get(joined.protocol, 0)
         given = await self._owner.share_out(joined, workers)
         return [
@@ -212,11 +213,6 @@ class GroupMember:
         revoked = dict.fromkeys(given.revoked)
         kept = [each for each in self.membership.owned if TaskId(*each) not in revoked]
         return [*kept, *(TopicPartition(*each) for each in given.assigned)]
-
-    def _look_for_foreigners(self, workers: Mapping[str, Subscription]) -> None:
-        for said in workers.values():
-            if not said.is_ours and not self.allows_mixed:
-                self.foreign = ForeignWorker(self._group, said.url)
 
     # -- the session
 

@@ -426,6 +426,76 @@ async def test_x_13_a_leader_gives_nothing_to_a_worker_of_kafka(stage: Stage) ->
 
 
 @staged(brokers=3, broker=BROKER)
+async def test_a_group_may_be_mixed_if_that_is_wanted(stage: Stage) -> None:
+    workers = Workers(stage, {"mixed": True})
+    await workers.start("w1")
+    fatal: list[Exception] = []
+    workers.leader.cluster.on_fatal = fatal.append
+    stranger = Stranger(stage)
+    await stranger.sync(await stranger.join())
+    await workers.create("c", 2)
+    await workers.until_all_run(work("c", tasks=2))
+    await workers.start("w2")
+    assert fatal == []
+
+
+@staged(brokers=3, broker=BROKER)
+async def test_a_worker_that_stops_starts_nothing_of_an_assignment_that_it_is_taking(
+    stage: Stage,
+) -> None:
+    workers = Workers(stage)
+    await workers.start("w1", "w2")
+    await workers.create("c", 4)
+    await workers.until_all_run(work("c", tasks=4))
+    name = workers.follower_name
+    follower = workers.members[name]
+    follower.worker.stop_seconds = follower.worker.stop_seconds_least = 4.0
+    topic: Any = follower.cluster.topic
+    resigning: list[str] = []
+
+    async def resign() -> None:
+        resigning.append(name)
+        await asyncio.sleep(1)
+
+    topic.resign, at_once = resign, topic.resign
+    await workers.create("d", 1)
+    await stage.until(lambda: resigning, "it takes the assignment")
+    topic.resign = at_once
+    await workers.stop(name)
+    await workers.until_all_run([*work("c", tasks=4), *work("d", tasks=1)])
+    assert workers.history.of(name) == []
+
+
+@staged(brokers=3, broker=BROKER)
+async def test_changes_at_the_same_time_do_not_undo_each_other(stage: Stage) -> None:
+    workers = Workers(stage)
+    await workers.start("w1")
+    leader = workers.leader
+    props = {"connector.class": "Counter"}
+
+    async def both(*calls: Callable[[DistributedHerder], Awaitable[Any]]) -> list[Any]:
+        async def ask(herder: DistributedHerder) -> list[Any]:
+            return await asyncio.gather(*(call(herder) for call in calls), return_exceptions=True)
+
+        found: list[Any] = await leader.ask(ask)
+        return found
+
+    made = await both(
+        *(
+            lambda herder, more=more: herder.create("c", props | more, TargetState.STARTED)
+            for more in ({"n": "0"}, {"n": "1"})
+        )
+    )
+    (info,) = [each for each in made if not isinstance(each, Exception)]
+    assert [str(each) for each in made if each is not info] == ["Connector c already exists"]
+    assert leader.cluster.config.connectors["c"] == info["config"]
+    await both(
+        *(lambda herder, key=key: herder.patch_config("c", {key: "1"}) for key in ("a", "b"))
+    )
+    assert leader.cluster.config.connectors["c"] == {**info["config"], "a": "1", "b": "1"}
+
+
+@staged(brokers=3, broker=BROKER)
 async def test_x_18_a_follower_names_the_leader_also_while_it_changes(stage: Stage) -> None:
     workers = Workers(stage)
     await workers.start("w1", "w2", "w3")
