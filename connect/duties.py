@@ -100,8 +100,7 @@ class TaskPlanning:
         while name in self._due and item in owner.herder.runs:
             del self._due[name]
             try:
-                most = int(owner.config.connectors[name].get("tasks.max", "1"))
-                configs = await owner.worker.make_task_configs(name, most)
+                configs = await owner.worker.make_task_configs(name)
                 if owner.herder.differs(name, configs):
                     await self._commit(name, configs)
             except InvariantViolation:

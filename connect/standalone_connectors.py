@@ -175,8 +175,7 @@ class Connectors:
         if one is None or one.target is not TargetState.STARTED or self._has_failed(name):
             return
         try:
-            most = int(one.config.get("tasks.max", "1"))
-            configs = await self._worker.make_task_configs(name, most)
+            configs = await self._worker.make_task_configs(name)
         except Exception as error:  # a connector may raise anything
             trace = self._worker.around.hide("".join(traceback.format_exception(error)))
             failed = Status(State.FAILED, self._worker.worker_id, self._generation, trace)

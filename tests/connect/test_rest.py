@@ -273,7 +273,7 @@ async def test_a_connector_that_cannot_plan_its_tasks_has_failed_until_it_is_res
     house = House()
     make = house.worker.make_task_configs
 
-    async def fail(name: str, max_tasks: int) -> list[dict[str, str]]:
+    async def fail(name: str) -> list[dict[str, str]]:
         raise ValueError("s3cret is wrong")
 
     house.worker.make_task_configs = fail  # type: ignore[method-assign]
@@ -295,7 +295,7 @@ async def test_a_connector_that_asks_for_other_tasks_gets_them() -> None:
     await house.ask("PUT", "/connectors/c/resume")  # it waits for its turn
     assert house.worker.done[before:] == ["STARTED c"]
 
-    async def fewer(name: str, max_tasks: int) -> list[dict[str, str]]:
+    async def fewer(name: str) -> list[dict[str, str]]:
         return [{"part": "all"}]
 
     house.worker.make_task_configs = fewer  # type: ignore[method-assign]

@@ -72,11 +72,11 @@ class SimWorker:
         self._connectors.pop(name, None)
         self._history.on_stopped(self.life, TaskId(name, CONNECTOR))
 
-    async def make_task_configs(self, name: str, max_tasks: int) -> list[dict[str, str]]:
+    async def make_task_configs(self, name: str) -> list[dict[str, str]]:
         await asyncio.sleep(0.05 * self._runtime.rng.random())
         props = self._connectors[name]
         partitions = [f"{name}/{each}" for each in range(int(props.get("partitions", "4")))]
-        count = min(max_tasks, len(partitions))
+        count = min(int(props.get("tasks.max", "1")), len(partitions))
         return [{"mine": ",".join(partitions[task::count])} for task in range(count)]
 
     async def start_task(
