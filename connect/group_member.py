@@ -76,10 +76,16 @@ class GroupTimes:
     def silence_ms(self) -> int:
         """The time without an answer after which the work is given up.
 
-        What is left of the session is for the tasks to stop in, if it is as long as they may take.
+        What is left of the session is for the tasks to stop in, if it is as long as they may take:
+        not beyond `longest_stop_ms`.
         """
         session, stop = self.session_timeout_ms, self.task_shutdown_graceful_timeout_ms
         return max(session - stop - MARGIN_MS, session // 3)
+
+    @property
+    def longest_stop_ms(self) -> int:
+        """The most time that tasks may take to stop so that none outlives its worker's session."""
+        return max(self.session_timeout_ms - self.session_timeout_ms // 3 - MARGIN_MS, 0)
 
 
 class Worker(Protocol):
