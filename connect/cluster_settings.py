@@ -52,7 +52,6 @@ def cluster_settings(
         times=times,
         worker_sync_timeout_ms=config.worker_sync_timeout_ms,
         scheduled_rebalance_max_delay_ms=config.scheduled_rebalance_max_delay_ms,
-        # Failed tasks are started again by the worker itself, so the herder does not.
         rules=Rules(
             leader_fences=exactly_once != "disabled",
             tasks_wait=exactly_once == "enabled",

@@ -84,7 +84,7 @@ class ClusterWorker:
         """True if the newest JoinGroup says that this worker leaves."""
         self._planning = TaskPlanning(runtime, self, parts)
         self.duties = LeaderDuties(runtime, self)
-        self.reports = Reports(runtime, self)
+        self.reports = Reports(self)
         """The StatusListener of the worker."""
         self._keying = OwnedTask(runtime, "session key")
         self._reading = OwnedTask(runtime, "read of the config topic")

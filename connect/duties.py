@@ -221,8 +221,7 @@ class LeaderDuties:
 class Reports:
     """Hears from a worker what became of what it runs: a StatusListener."""
 
-    def __init__(self, runtime: Runtime, owner: "ClusterWorker") -> None:
-        self._runtime = runtime
+    def __init__(self, owner: "ClusterWorker") -> None:
         self._owner = owner
 
     def on_connector(self, name: str, status: Status) -> None:
@@ -230,10 +229,7 @@ class Reports:
         self._on_status(TaskId(name, CONNECTOR), status)
 
     def on_task(self, task: TaskId, status: Status) -> None:
-        """Take a task's new status; one that is restarted by itself tells how often."""
-        count = self._owner.herder.restarts.counts.get(task, 0)
-        if count and status.trace is not None:
-            status = replace(status, trace=f"restarted {count} times\n{status.trace}")
+        """Take a task's new status."""
         self._on_status(task, status)
 
     def on_topic(self, task: TaskId, topic: str) -> None:
@@ -246,5 +242,4 @@ class Reports:
 
     def _on_status(self, item: TaskId, status: Status) -> None:
         self._owner.statuses.tell(item, status)
-        now_ms = self._runtime.monotonic_ms()
-        self._owner.carry(self._owner.herder.on_status(item, status.state, now_ms))
+        self._owner.carry(self._owner.herder.on_status(item, status.state))

@@ -51,6 +51,8 @@ class SimWorker:
         """The most seconds between two transactions of a source."""
         self.counts = True
         """False for tasks that only seem to do something."""
+        self.restart_seconds: float | None = None
+        """The seconds after which a failed task is started again; None: never."""
         self.fails: dict[TaskId, None] = {}
         """Tasks that fail when they are started."""
         self._runtime = runtime
@@ -138,7 +140,11 @@ class SimWorker:
                 if "Fenced" in type(error).__name__:
                     failed = Status(State.FAILED, self.worker_id, generation, str(error))
                     self.cluster.reports.on_task(task, failed)
-                    return
+                    if self.restart_seconds is None:
+                        return
+                    await asyncio.sleep(self.restart_seconds)
+                    running = Status(State.RUNNING, self.worker_id, generation)
+                    self.cluster.reports.on_task(task, running)
                 await asyncio.sleep(self._runtime.rng.random())
 
     async def _count_from_committed(self, task: TaskId, partitions: list[str]) -> None:
@@ -285,12 +291,12 @@ def make_worker(
     library = SimLibrary()
     worker.counts = changes.pop("counts", True)
     worker.seconds_between = changes.pop("seconds_between", 0.3)
+    worker.restart_seconds = changes.pop("restart_seconds", None)
     mode = changes.pop("exactly_once", "enabled")
     rules = Rules(
         leader_fences=mode != "disabled",
         tasks_wait=mode == "enabled",
         is_source=lambda props: True,
-        restart_backoff_ms=changes.pop("restart_backoff_ms", 0),
         key_ttl_ms=changes.pop("key_ttl_ms", 3_600_000),
     )
     settings: dict[str, Any] = {
