@@ -6,9 +6,10 @@ raises NotLeader with its address, and the REST API sends the request there, onc
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from ..runtime.runtime import Runtime
+from .answers import NOT_STOPPED, Answers, shown
 from .cluster_worker import ClusterWorker
 from .config_log import (
     Row,
@@ -22,51 +23,28 @@ from .config_log import (
 from .group_protocol import CONNECTOR, connector_of
 from .herder import Phase
 from .herding import BadRequest, Config, Conflict, Json, NotFound, NotLeader, Unavailable
-from .states import State, Status, TargetState, TaskId
+from .library import Library
+from .states import State, TargetState, TaskId
 
-KAFKA_VERSION: Final = "4.3.0"
-"""The version of Kafka whose REST API this is; interfaces read it."""
-COMMIT: Final = "minikafka"
+LOOK_MS: Final = 100
+"""Milliseconds between two looks whether the tasks of a stopped connector have ended."""
+REBALANCE_MS: Final = 10_000
+"""The longest that is waited for that, beyond the time that tasks have for it."""
 ALIVE: Final = (State.RUNNING, State.PAUSED, State.RESTARTING)
 
 
-class Library(Protocol):
-    """The plugins and loggers of a worker, and what they say of a configuration."""
-
-    async def check(self, config: Config) -> None:
-        """Raise BadRequest with all errors of a connector's configuration."""
-
-    async def validate(self, plugin: str, config: Config) -> Json:
-        """Return {name, error_count, groups, configs}."""
-
-    def kind(self, config: Config) -> str:
-        """Return source, sink or unknown."""
-
-    def listing(self, *, connectors_only: bool) -> list[Json]:
-        """Return [{class, type, version}]."""
-
-    def describe(self, plugin: str) -> list[Json]:
-        """Return the keys of a plugin's configuration."""
-
-    def loggers(self) -> Json:
-        """Return {logger: {level, last_modified}}."""
-
-    def set_logger(self, namespace: str, level: str) -> list[str]:
-        """Set a level here, and return the loggers; raise NotFound for an unknown level."""
-
-
-class DistributedHerder:
+class DistributedHerder(Answers):
     """Answers requests about the connectors of a cluster; implements herding.Herder."""
 
     def __init__(
         self, runtime: Runtime, cluster: ClusterWorker, library: Library, cluster_id: str
     ) -> None:
+        super().__init__(library, cluster_id)
         self._runtime = runtime
         self._cluster = cluster
-        self._library = library
-        self._cluster_id = cluster_id
         self._config = cluster.config
         self._table = cluster.statuses.table
+        self._stop_ms = cluster.settings.times.task_shutdown_graceful_timeout_ms + REBALANCE_MS
         self._changing = asyncio.Lock()
         """Held from a look at what is configured until what follows from it is read back."""
 
@@ -84,16 +62,11 @@ class DistributedHerder:
 
     # -------------------------------------------------------------------------------- questions
 
-    async def cluster(self) -> Json:
-        """Return {version, commit, kafka_cluster_id}."""
-        return {"version": KAFKA_VERSION, "commit": COMMIT, "kafka_cluster_id": self._cluster_id}
-
     async def health(self) -> Json:
         """Return {status, message}; raise Unavailable outside the group."""
         if self._cluster.herder.phase is Phase.OUTSIDE:
             raise Unavailable("Worker has not joined its group yet, or is out of it.")
-        ready = "Worker has completed startup and is ready to handle requests."
-        return {"status": "healthy", "message": ready}
+        return await super().health()
 
     async def connectors(self) -> list[str]:
         """Return the names of all connectors, sorted."""
@@ -119,7 +92,7 @@ class DistributedHerder:
         self._known(task.connector)
         if task not in self._table.statuses:
             raise NotFound(f"No status found for task {task}")
-        return {"id": task.task, **_shown(self._table.of(task))}
+        return {"id": task.task, **shown(self._table.of(task))}
 
     async def task_configs(self, name: str) -> list[Json]:
         """Return [{id, config}]."""
@@ -133,22 +106,6 @@ class DistributedHerder:
         """Return the topics that the connector used."""
         self._known(name)
         return sorted(self._table.topics.get(name, {}))
-
-    async def plugins(self, *, connectors_only: bool) -> list[Json]:
-        """Return [{class, type, version}]."""
-        return self._library.listing(connectors_only=connectors_only)
-
-    async def plugin_config(self, plugin: str) -> list[Json]:
-        """Return the keys of a plugin's configuration."""
-        return self._library.describe(plugin)
-
-    async def validate(self, plugin: str, config: Config) -> Json:
-        """Return {name, error_count, groups, configs}."""
-        return await self._library.validate(plugin, config)
-
-    async def loggers(self) -> Json:
-        """Return {logger: {level, last_modified}}."""
-        return self._library.loggers()
 
     async def offsets(self, name: str) -> Json:
         """Return {offsets: [{partition, offset}]}."""
@@ -301,16 +258,17 @@ class DistributedHerder:
         """Return the configuration of a connector whose offsets may be changed."""
         cluster = self._cluster
         cluster.require_leader()
-        config = self._known(name)
-        tasks = self._table.tasks_of(name)
-        if self._config.targets[name] is not TargetState.STOPPED:
-            raise BadRequest(
-                "Connectors must be in the STOPPED state before their offsets can be modified."
-                " This can be done for the specified connector by issuing a 'PUT' request to the"
-                f" '/connectors/{name}/stop' endpoint"
-            )
-        if any(self._table.of(task).state in ALIVE for task in tasks):
-            raise BadRequest("Tasks of the connector are still being stopped: try again")
+        deadline_ms = self._runtime.monotonic_ms() + self._stop_ms
+        while True:
+            config = self._known(name)
+            if self._config.targets[name] is not TargetState.STOPPED:
+                raise BadRequest(NOT_STOPPED.format(name=name))
+            tasks = self._table.tasks_of(name)
+            if not any(self._table.of(task).state in ALIVE for task in tasks):
+                break
+            if self._runtime.monotonic_ms() >= deadline_ms:
+                raise BadRequest("Tasks of the connector are still being stopped: try again")
+            await asyncio.sleep(LOOK_MS / 1000)
         count = self._config.fencing_counts.get(name, 0)
         if cluster.settings.rules.leader_fences and count:
             await cluster.worker.fence(name, config, count)
@@ -322,16 +280,10 @@ class DistributedHerder:
             raise NotFound(f"No status found for connector {name}")
         return {
             "name": name,
-            "connector": _shown(self._table.of(connector), connector in again),
+            "connector": shown(self._table.of(connector), restarts=connector in again),
             "tasks": [
-                {"id": task.task, **_shown(self._table.of(task), task in again)}
+                {"id": task.task, **shown(self._table.of(task), restarts=task in again)}
                 for task in self._table.tasks_of(name)
             ],
             "type": self._library.kind(config),
         }
-
-
-def _shown(status: Status, restarts: bool = False) -> Json:
-    state = State.RESTARTING if restarts else status.state
-    told: Json = {"state": state.value, "worker_id": status.worker_id}
-    return told if status.trace is None or restarts else {**told, "trace": status.trace}

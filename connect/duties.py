@@ -17,7 +17,7 @@ from ..runtime.errors import InvariantViolation, MinikafkaError
 from ..runtime.owned_task import OwnedTask
 from ..runtime.runtime import Runtime
 from . import assignor as assigning
-from .config_log import Props, SessionKey, fencing_row, session_key_row, tasks_rows
+from .config_log import Props, SessionKey, as_json, fencing_row, session_key_row, tasks_rows
 from .group_member import GroupTimes
 from .group_protocol import CONFIG_MISMATCH, CONNECTOR, Assignment, Subscription
 from .herder import Fence, Rules
@@ -68,8 +68,6 @@ class Parts:
 
     worker: Runs
     peers: PeerClient
-    encode_tasks: Callable[[Sequence[Props]], bytes]
-    """Encodes task configurations as the body of the leader's POST /connectors/N/tasks."""
     set_logger: Callable[[str, str], object] = lambda namespace, level: None
 
 
@@ -121,7 +119,7 @@ class TaskPlanning:
             key = owner.keys.newest
             if elsewhere.leader_url is None or key is None:
                 raise
-            body = self._parts.encode_tasks(configs)
+            body = as_json([dict(each) for each in configs])
             headers = sign(key, body)
             await self._parts.peers.post_task_configs(elsewhere.leader_url, name, body, headers)
 

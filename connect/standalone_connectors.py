@@ -7,22 +7,17 @@ everything in memory, and checks no configuration.
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from .answers import NOT_STOPPED, shown
 from .herding import BadRequest, Conflict, Json, NotFound
 from .states import State, Status, TargetState, TaskId
-from .statuses import Statuses, shown
+from .statuses import Statuses
 from .validation import kind_of
 
 if TYPE_CHECKING:
     from .plugins import Plugins
     from .worker import Worker
-
-NOT_STOPPED: Final = (
-    "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
-    "done for the specified connector by issuing a 'PUT' request to the "
-    "'/connectors/{name}/stop' endpoint"
-)
 
 
 @dataclass(slots=True)

@@ -343,6 +343,7 @@ BAD: list[tuple[str, str, dict[str, Any], int]] = [
     ("PUT", "/connectors/c/config", {"json": {"connector.class": LINES, "name": "c"}}, 400),
     ("POST", "/connectors/c/tasks", {"json": {}}, 400),
     ("POST", "/connectors/c/tasks", {"json": [{}]}, 400),
+    ("POST", "/connectors/c/tasks", {"json": [{"a": "x" * MOST_BODY_BYTES}]}, 400),
     ("PUT", "/connectors/c/fence", {}, 400),
     ("PUT", "/connector-plugins/X/config/validate", {"json": {"connector.class": LINES}}, 400),
     ("GET", "/connector-plugins/Unknown/config", {}, 404),

@@ -496,6 +496,20 @@ async def test_changes_at_the_same_time_do_not_undo_each_other(stage: Stage) -> 
 
 
 @staged(brokers=3, broker=BROKER)
+async def test_offsets_that_are_set_at_once_after_a_stop_wait_for_the_tasks(stage: Stage) -> None:
+    workers = Workers(stage)
+    await workers.start("w1", "w2")
+    await workers.create("c", 3)
+    await workers.until_all_run(work("c", tasks=3))
+    for member in workers.members.values():
+        member.worker.stop_seconds_least = member.worker.stop_seconds = 3.0
+    await workers.leader.ask(partial(_set_target, "c", TargetState.STOPPED))
+    assert workers.history.runs()
+    assert await workers.leader.ask(lambda herder: herder.alter_offsets("c", [])) == "altered"
+    assert not workers.history.runs()
+
+
+@staged(brokers=3, broker=BROKER)
 async def test_x_18_a_follower_names_the_leader_also_while_it_changes(stage: Stage) -> None:
     workers = Workers(stage)
     await workers.start("w1", "w2", "w3")

@@ -273,10 +273,6 @@ def name_of(url: str) -> str:
     return url.removeprefix("http://").rstrip("/")
 
 
-def encode_tasks(configs: Sequence[Props]) -> bytes:
-    return json.dumps([dict(each) for each in configs]).encode()
-
-
 def make_worker(
     runtime: SimRuntime,
     peers: Peers,
@@ -288,7 +284,7 @@ def make_worker(
 ) -> tuple[DistributedHerder, ClusterWorker, SimWorker]:
     """Make the worker of one process; `changes` are settings of the cluster."""
     worker = SimWorker(runtime, history, bootstrap, life or runtime.name)
-    library = SimLibrary()
+    library: Any = SimLibrary()
     worker.counts = changes.pop("counts", True)
     worker.seconds_between = changes.pop("seconds_between", 0.3)
     worker.restart_seconds = changes.pop("restart_seconds", None)
@@ -314,7 +310,7 @@ def make_worker(
         "rules": rules,
         **changes,
     }
-    parts = Parts(worker, peers.of(runtime), encode_tasks, library.set_logger)
+    parts = Parts(worker, peers.of(runtime), library.set_logger)
     cluster = ClusterWorker(runtime, parts, ClusterSettings(**settings))
     worker.cluster = cluster
     herder = DistributedHerder(runtime, cluster, library, "sim")
