@@ -16,6 +16,8 @@ from .states import State, Status, TaskId
 CONNECTOR_KEY: Final = "status-connector-"
 TASK_KEY: Final = "status-task-"
 TOPIC_KEY: Final = "status-topic-"
+HALF_TRACE: Final = 32 * 1024
+"""The most characters that are written of the beginning of a trace, and of its end."""
 CAREFUL: Final = (State.FAILED, State.UNASSIGNED)
 """The states that do not replace what another worker said in a later generation."""
 
@@ -85,7 +87,7 @@ def status_row(item: TaskId, status: Status | None) -> Row:
         return Row(key.encode(errors="replace"), None)
     value = {
         "state": status.state.value,
-        "trace": status.trace,
+        "trace": _short(status.trace),
         "worker_id": status.worker_id,
         "generation": status.generation,
     }
@@ -99,6 +101,13 @@ def topic_row(task: TaskId, topic: str, wall_ms: int | None) -> Row:
         return Row(key, None)
     told = {"name": topic, "connector": task.connector, "task": task.task}
     return Row(key, as_json({"topic": {**told, "discoverTimestamp": wall_ms}}))
+
+
+def _short(trace: str | None) -> str | None:
+    """Return a trace without its middle if it is too long, so that brokers take the record."""
+    if trace is None or len(trace) <= 2 * HALF_TRACE:
+        return trace
+    return f"{trace[:HALF_TRACE]}\n...\n{trace[-HALF_TRACE:]}"
 
 
 def _item(key: str) -> TaskId | None:
