@@ -18,7 +18,7 @@ from ..runtime.runtime import Runtime
 from ..runtime.waiting import happens_within
 from .config_log import Change, Row
 from .config_topic import ConfigTopic
-from .duties import ClusterSettings, LeaderDuties, Parts, Reports, TaskPlanning, rest
+from .duties import ClusterSettings, LeaderDuties, Parts, Reports, TaskPlanning, rest, set_logger
 from .group_member import ForeignWorker, GroupMember
 from .group_protocol import CONNECTOR, Assignment, Subscription
 from .herder import (
@@ -296,7 +296,7 @@ class ClusterWorker:
             case Report(item, state):
                 self.statuses.tell(item, Status(state, self.worker.worker_id, self.generation))
             case SetLogger(namespace, level):
-                self._parts.set_logger(namespace, level)
+                set_logger(self._parts, namespace, level)
             case MakeSessionKey():
                 self._keying.start(self.duties.make_key)
             case DropStatuses():

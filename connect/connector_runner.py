@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from .api import ConnectError, Connector, SinkConnector
-from .hosts import Ask, Host, Stop, ThreadHost, called, trace_of
+from .hosts import Ask, Host, Stop, ThreadHost, called, no_answer, trace_of
 from .offsets import Reader
 from .states import State, Status, TargetState
 from .task_runner import Surroundings
@@ -125,7 +125,7 @@ class ConnectorRunner:
 
         reader = Reader(self.name, self._around.store.map)
         make = partial(ConnectorStep, self.connector, reader, notify)
-        host = self.make_host(self._around.runtime, f"connect-{self.name}", make, _no_answer)
+        host = self.make_host(self._around.runtime, f"connect-{self.name}", make, no_answer)
         self._host = host
         await self._ask(host, "start", self.props)
 
@@ -166,7 +166,3 @@ class ConnectorRunner:
     def _tell(self, state: State, trace: str | None = None) -> None:
         status = Status(state, self._around.worker_id, self._generation, trace)
         self._around.listener.on_connector(self.name, status)
-
-
-async def _no_answer(*_: Any) -> None:
-    """Answer nothing: connectors ask nothing."""

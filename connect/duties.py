@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..client.admin.topic_types import NewTopic
 from ..client.consumer.membership import Joined
-from ..runtime.errors import InvariantViolation, MinikafkaError
+from ..runtime.errors import InvariantViolation
 from ..runtime.owned_task import OwnedTask
 from ..runtime.runtime import Runtime
 from . import assignor as assigning
@@ -130,6 +130,14 @@ async def rest(runtime: Runtime, failure_count: int) -> None:
     await asyncio.sleep(wait_ms * (0.5 + runtime.rng.random() / 2) / 1000)
 
 
+def set_logger(parts: Parts, namespace: str, level: str) -> None:
+    """Set the level of a logger as a record says; one that is unknown here changes nothing."""
+    try:
+        parts.set_logger(namespace, level)
+    except HerderError as error:
+        log.warning("the level of a logger is not set: %s", error)
+
+
 class LeaderDuties:
     """The leader's work: it assigns, fences old tasks, and makes session keys."""
 
@@ -194,8 +202,10 @@ class LeaderDuties:
         """Fence the producers of the tasks before; if that fails, the machine asks again."""
         try:
             await self.fence_now(effect.name)
-        except (KeyError, MinikafkaError) as error:
-            log.warning("connector %s: its old tasks are not fenced: %s", effect.name, error)
+        except InvariantViolation:
+            raise
+        except Exception as error:  # what a config provider raises must not end the worker
+            log.warning("connector %s: its old tasks are not fenced: %r", effect.name, error)
             await rest(self._runtime, 1)
             self._owner.carry(self._owner.herder.on_fencing_failed(effect.name))
 

@@ -141,7 +141,13 @@ def test_each_kind_of_connector_has_kafkas_common_keys() -> None:
     assert SINK_CONFIG.parse(both)["errors.tolerance"] == "none"
     assert "topics" not in SOURCE_CONFIG.keys
     assert "exactly.once.support" not in SINK_CONFIG.keys
-    for wrong in ({"name": "a\nb"}, {"tasks.max": "0"}, {"transforms": "a,a"}, {"name": ""}):
+    for wrong in (
+        {"name": "a\nb"},
+        {"tasks.max": "0"},
+        {"transforms": "a,a"},
+        {"name": ""},
+        {"name": "n" * 2001},
+    ):
         with pytest.raises(BadConfig):
             SINK_CONFIG.parse(both | wrong)
 

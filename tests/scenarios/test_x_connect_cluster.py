@@ -10,7 +10,7 @@ import pytest
 
 from minikafka.aio import TopicPartition
 from minikafka.connect.cluster_worker import ClusterWorker
-from minikafka.connect.config_log import tasks_rows
+from minikafka.connect.config_log import logger_row, tasks_rows
 from minikafka.connect.distributed import DistributedHerder
 from minikafka.connect.group_member import ForeignWorker
 from minikafka.connect.group_protocol import (
@@ -507,6 +507,34 @@ async def test_offsets_that_are_set_at_once_after_a_stop_wait_for_the_tasks(stag
     assert workers.history.runs()
     assert await workers.leader.ask(lambda herder: herder.alter_offsets("c", [])) == "altered"
     assert not workers.history.runs()
+
+
+@staged(brokers=3, broker=BROKER)
+async def test_what_a_plugin_or_a_foreign_record_breaks_ends_no_worker(stage: Stage) -> None:
+    workers = Workers(stage)
+    await workers.start("w1")
+    member = workers.leader
+    worker: Any = member.worker
+    fence, fenced = worker.fence, []
+
+    async def fail_once(name: str, props: dict[str, str], count: int) -> None:
+        fenced.append(count)
+        if len(fenced) == 1:
+            raise FileNotFoundError("a provider's file")
+        await fence(name, props, count)
+
+    worker.fence = fail_once
+    await workers.create("c", 2)
+    await workers.until_all_run(work("c", tasks=2))
+    config = {"connector.class": "Counter", "tasks.max": "3"}
+    await workers.leader.ask(partial(_put, "c", config))
+    await workers.until_all_run(work("c", tasks=3))
+    assert fenced == [2, 2]
+    row = logger_row("a.b", "LOUD")
+    producer = await stage.producer()
+    await producer.send("connect-configs", row.value or b"", key=row.key)
+    await workers.create("d", 1)
+    await workers.until_all_run([*work("c", tasks=3), *work("d", tasks=1)])
 
 
 @staged(brokers=3, broker=BROKER)

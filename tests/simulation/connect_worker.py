@@ -19,7 +19,7 @@ from minikafka.connect.duties import ClusterSettings, Parts
 from minikafka.connect.group_member import GroupTimes
 from minikafka.connect.group_protocol import CONNECTOR
 from minikafka.connect.herder import Rules
-from minikafka.connect.herding import Config, HerderError, Json
+from minikafka.connect.herding import Config, HerderError, Json, NotFound
 from minikafka.connect.states import State, Status, TargetState, TaskId
 from minikafka.runtime.errors import MinikafkaError
 
@@ -214,6 +214,8 @@ class SimLibrary:
         return {name: {"level": level} for name, level in self.levels.items()}
 
     def set_logger(self, namespace: str, level: str) -> list[str]:
+        if level == "LOUD":
+            raise NotFound("invalid log level")
         self.levels[namespace] = level
         return [namespace]
 
