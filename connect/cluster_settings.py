@@ -1,5 +1,6 @@
 """Reads the settings of a worker's group, and of the topics that the group shares, off its keys."""
 
+import logging
 from collections.abc import Callable
 
 from ..client.admin.topic_types import NewTopic
@@ -9,6 +10,8 @@ from .group_member import GroupTimes
 from .herder import Rules
 from .worker_config import WorkerConfig
 
+log = logging.getLogger(__name__)
+
 
 def cluster_settings(
     config: WorkerConfig, url: str, is_source: Callable[[Props], bool]
@@ -16,6 +19,20 @@ def cluster_settings(
     """Return what the worker's keys say of its group and of the topics that the group shares."""
     assert config.group_id is not None  # the table's own check asks for it
     exactly_once = config.exactly_once_source_support
+    times = GroupTimes(
+        session_timeout_ms=config.session_timeout_ms,
+        heartbeat_interval_ms=config.heartbeat_interval_ms,
+        rebalance_timeout_ms=config.rebalance_timeout_ms,
+        task_shutdown_graceful_timeout_ms=config.task_shutdown_graceful_timeout_ms,
+    )
+    if times.task_shutdown_graceful_timeout_ms > times.longest_stop_ms:
+        log.warning(
+            "task.shutdown.graceful.timeout.ms=%d is more than %d, for which session.timeout.ms=%d"
+            " has room: tasks of a worker that is cut off may still run when others have got them",
+            times.task_shutdown_graceful_timeout_ms,
+            times.longest_stop_ms,
+            times.session_timeout_ms,
+        )
     return ClusterSettings(
         group=config.group_id,
         url=url,
@@ -32,15 +49,9 @@ def cluster_settings(
             config.status_storage_replication_factor,
             configs=config.storage_configs("status.storage."),
         ),
-        times=GroupTimes(
-            session_timeout_ms=config.session_timeout_ms,
-            heartbeat_interval_ms=config.heartbeat_interval_ms,
-            rebalance_timeout_ms=config.rebalance_timeout_ms,
-            task_shutdown_graceful_timeout_ms=config.task_shutdown_graceful_timeout_ms,
-        ),
+        times=times,
         worker_sync_timeout_ms=config.worker_sync_timeout_ms,
         scheduled_rebalance_max_delay_ms=config.scheduled_rebalance_max_delay_ms,
-        # Failed tasks are started again by the worker itself, so the herder does not.
         rules=Rules(
             leader_fences=exactly_once != "disabled",
             tasks_wait=exactly_once == "enabled",

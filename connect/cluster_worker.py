@@ -18,7 +18,7 @@ from ..runtime.runtime import Runtime
 from ..runtime.waiting import happens_within
 from .config_log import Change, Row
 from .config_topic import ConfigTopic
-from .duties import ClusterSettings, LeaderDuties, Parts, Reports, TaskPlanning, rest
+from .duties import ClusterSettings, LeaderDuties, Parts, Reports, TaskPlanning, rest, set_logger
 from .group_member import ForeignWorker, GroupMember
 from .group_protocol import CONNECTOR, Assignment, Subscription
 from .herder import (
@@ -74,6 +74,8 @@ class ClusterWorker:
         self._running = Running(runtime, parts.worker)
         client = configured(AdminConfig, None, common)
         self._member = GroupMember(runtime, client, group, settings.times, self)
+        self._member.on_foreign = self._on_foreign
+        self._foreign: ForeignWorker | None = None
         self._pending = asyncio.Event()
         self._joined = asyncio.Event()
         self._settled = 0
@@ -82,7 +84,7 @@ class ClusterWorker:
         """True if the newest JoinGroup says that this worker leaves."""
         self._planning = TaskPlanning(runtime, self, parts)
         self.duties = LeaderDuties(runtime, self)
-        self.reports = Reports(runtime, self)
+        self.reports = Reports(self)
         """The StatusListener of the worker."""
         self._keying = OwnedTask(runtime, "session key")
         self._reading = OwnedTask(runtime, "read of the config topic")
@@ -111,8 +113,8 @@ class ClusterWorker:
     async def wait_until_joined(self, timeout_ms: int) -> bool:
         """Wait for an assignment; raise ForeignWorker if the group is one of Apache Kafka's."""
         is_joined = await happens_within(self._joined, timeout_ms)
-        if self._member.foreign is not None:
-            raise self._member.foreign
+        if self._foreign is not None:
+            raise self._foreign
         return is_joined
 
     async def stop(self) -> None:
@@ -210,16 +212,20 @@ class ClusterWorker:
         if self._is_leaving:
             self._on_last_assignment()
             return
-        self._look_for_foreign_leader(given)
+        if not given.is_ours:
+            self._on_foreign(given.leader_url or "")
+        if self._foreign is not None:
+            self.on_fatal(self._foreign)
         is_leader = given.leader == membership.member_id
-        if not is_leader:
-            await self.topic.resign()
         held = [TaskId(*each) for each in membership.owned]
         now_ms = self._runtime.monotonic_ms()
+        # No wait since `on_taken`: meanwhile it might be lost, or the worker be stopped.
         self.carry(self.herder.on_assignment(given, held, now_ms, is_leader=is_leader))
+        self._joined.set()
         if is_leader:
             self.topic.claim()
-        self._joined.set()
+        else:
+            await self.topic.resign()
 
     def _on_last_assignment(self) -> None:
         """Take no work any more; end the membership once the group was told that it ends."""
@@ -230,12 +236,9 @@ class ClusterWorker:
         else:
             self._member.rejoin("the worker stops")
 
-    def _look_for_foreign_leader(self, given: Assignment) -> None:
-        if not given.is_ours and not self.settings.mixed:
-            group, url = self.settings.group, given.leader_url or ""
-            self._member.foreign = self._member.foreign or ForeignWorker(group, url)
-        if self._member.foreign is not None:
-            self.on_fatal(self._member.foreign)
+    def _on_foreign(self, url: str) -> None:
+        if not self.settings.mixed and self._foreign is None:
+            self._foreign = ForeignWorker(self.settings.group, url)
 
     # -- the config topic
 
@@ -293,7 +296,7 @@ class ClusterWorker:
             case Report(item, state):
                 self.statuses.tell(item, Status(state, self.worker.worker_id, self.generation))
             case SetLogger(namespace, level):
-                self._parts.set_logger(namespace, level)
+                set_logger(self._parts, namespace, level)
             case MakeSessionKey():
                 self._keying.start(self.duties.make_key)
             case DropStatuses():

@@ -19,6 +19,8 @@ from .config_def import (
     Width,
 )
 
+MOST_NAME_BYTES: Final = 2000
+"""The longest name of a connector: workers send it to each other in texts of 32 KiB at most."""
 COMMON, TRANSFORMS, PREDICATES, ERRORS = "Common", "Transforms", "Predicates", "Error Handling"
 TOPIC_CREATION, EXACTLY_ONCE, OFFSETS = "Topic Creation", "Exactly Once Support", "offsets.topic"
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
@@ -27,6 +29,8 @@ _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 def _name(value: str) -> str | None:
     if not value:
         return "must not be empty"
+    if len(value.encode(errors="replace")) > MOST_NAME_BYTES:
+        return f"must have at most {MOST_NAME_BYTES} bytes"
     return "must not contain control characters" if re.search(r"[\x00-\x1f\x7f]", value) else None
 
 

@@ -7,15 +7,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from .api import ConnectError, Connector, SinkConnector
-from .hosts import Ask, Host, Stop, ThreadHost, called, trace_of
+from .hosts import Ask, Host, Stop, ThreadHost, called, no_answer, trace_of
 from .offsets import Reader
 from .states import State, Status, TargetState
 from .task_runner import Surroundings
 
 log = logging.getLogger(__name__)
+
+ANSWER_S: Final = 90
+"""Seconds after which a connector that does not start, or plans no tasks, has failed."""
 
 
 class ConnectorStep:
@@ -108,7 +111,7 @@ class ConnectorRunner:
             await asyncio.wait(list(self._requested))
         if self._host is None:
             raise ConnectError(f"Connector {self.name} is not running on this worker")
-        found: list[dict[str, str]] = await self._host.call("task_configs", max_tasks)
+        found: list[dict[str, str]] = await self._ask(self._host, "task_configs", max_tasks)
         return found
 
     async def close(self) -> None:
@@ -127,9 +130,17 @@ class ConnectorRunner:
 
         reader = Reader(self.name, self._around.store.map)
         make = partial(ConnectorStep, self.connector, reader, notify)
-        host = self.make_host(self._around.runtime, f"connect-{self.name}", make, _no_answer)
+        host = self.make_host(self._around.runtime, f"connect-{self.name}", make, no_answer)
         self._host = host
-        await host.call("start", self.props)
+        await self._ask(host, "start", self.props)
+
+    async def _ask(self, host: Host, what: str, given: Any) -> Any:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await host.call(what, given)
+        except TimeoutError as error:
+            why = f"Connector {self.name} has not answered {what} in {ANSWER_S} s"
+            raise ConnectError(why) from error
 
     async def _stop(self) -> None:
         host, self._host = self._host, None
@@ -162,7 +173,3 @@ class ConnectorRunner:
     def _tell(self, state: State, trace: str | None = None) -> None:
         status = Status(state, self._around.worker_id, self._generation, trace)
         self._around.listener.on_connector(self.name, status)
-
-
-async def _no_answer(*_: Any) -> None:
-    """Answer nothing: connectors ask nothing."""

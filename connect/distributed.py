@@ -4,10 +4,12 @@ Every worker answers questions from what it has read. Changes are the leader's: 
 raises NotLeader with its address, and the REST API sends the request there, once.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from ..runtime.runtime import Runtime
+from .answers import NOT_STOPPED, Answers, shown
 from .cluster_worker import ClusterWorker
 from .config_log import (
     Row,
@@ -21,51 +23,30 @@ from .config_log import (
 from .group_protocol import CONNECTOR, connector_of
 from .herder import Phase
 from .herding import BadRequest, Config, Conflict, Json, NotFound, NotLeader, Unavailable
-from .states import State, Status, TargetState, TaskId
+from .library import Library
+from .states import State, TargetState, TaskId
 
-KAFKA_VERSION: Final = "4.3.0"
-"""The version of Kafka whose REST API this is; interfaces read it."""
-COMMIT: Final = "minikafka"
+LOOK_MS: Final = 100
+"""Milliseconds between two looks whether the tasks of a stopped connector have ended."""
+REBALANCE_MS: Final = 10_000
+"""The longest that is waited for that, beyond the time that tasks have for it."""
 ALIVE: Final = (State.RUNNING, State.PAUSED, State.RESTARTING)
 
 
-class Library(Protocol):
-    """The plugins and loggers of a worker, and what they say of a configuration."""
-
-    async def check(self, config: Config) -> None:
-        """Raise BadRequest with all errors of a connector's configuration."""
-
-    async def validate(self, plugin: str, config: Config) -> Json:
-        """Return {name, error_count, groups, configs}."""
-
-    def kind(self, config: Config) -> str:
-        """Return source, sink or unknown."""
-
-    def listing(self, *, connectors_only: bool) -> list[Json]:
-        """Return [{class, type, version}]."""
-
-    def describe(self, plugin: str) -> list[Json]:
-        """Return the keys of a plugin's configuration."""
-
-    def loggers(self) -> Json:
-        """Return {logger: {level, last_modified}}."""
-
-    def set_logger(self, namespace: str, level: str) -> list[str]:
-        """Set a level here, and return the loggers; raise NotFound for an unknown level."""
-
-
-class DistributedHerder:
+class DistributedHerder(Answers):
     """Answers requests about the connectors of a cluster; implements herding.Herder."""
 
     def __init__(
         self, runtime: Runtime, cluster: ClusterWorker, library: Library, cluster_id: str
     ) -> None:
+        super().__init__(library, cluster_id)
         self._runtime = runtime
         self._cluster = cluster
-        self._library = library
-        self._cluster_id = cluster_id
         self._config = cluster.config
         self._table = cluster.statuses.table
+        self._stop_ms = cluster.settings.times.task_shutdown_graceful_timeout_ms + REBALANCE_MS
+        self._changing = asyncio.Lock()
+        """Held from a look at what is configured until what follows from it is read back."""
 
     async def start(self, timeout_ms: int) -> None:
         """Join the group, and wait for an assignment, `timeout_ms` at most.
@@ -81,16 +62,11 @@ class DistributedHerder:
 
     # -------------------------------------------------------------------------------- questions
 
-    async def cluster(self) -> Json:
-        """Return {version, commit, kafka_cluster_id}."""
-        return {"version": KAFKA_VERSION, "commit": COMMIT, "kafka_cluster_id": self._cluster_id}
-
     async def health(self) -> Json:
         """Return {status, message}; raise Unavailable outside the group."""
         if self._cluster.herder.phase is Phase.OUTSIDE:
             raise Unavailable("Worker has not joined its group yet, or is out of it.")
-        ready = "Worker has completed startup and is ready to handle requests."
-        return {"status": "healthy", "message": ready}
+        return await super().health()
 
     async def connectors(self) -> list[str]:
         """Return the names of all connectors, sorted."""
@@ -116,7 +92,7 @@ class DistributedHerder:
         self._known(task.connector)
         if task not in self._table.statuses:
             raise NotFound(f"No status found for task {task}")
-        return {"id": task.task, **_shown(self._table.of(task))}
+        return {"id": task.task, **shown(self._table.of(task))}
 
     async def task_configs(self, name: str) -> list[Json]:
         """Return [{id, config}]."""
@@ -131,22 +107,6 @@ class DistributedHerder:
         self._known(name)
         return sorted(self._table.topics.get(name, {}))
 
-    async def plugins(self, *, connectors_only: bool) -> list[Json]:
-        """Return [{class, type, version}]."""
-        return self._library.listing(connectors_only=connectors_only)
-
-    async def plugin_config(self, plugin: str) -> list[Json]:
-        """Return the keys of a plugin's configuration."""
-        return self._library.describe(plugin)
-
-    async def validate(self, plugin: str, config: Config) -> Json:
-        """Return {name, error_count, groups, configs}."""
-        return await self._library.validate(plugin, config)
-
-    async def loggers(self) -> Json:
-        """Return {logger: {level, last_modified}}."""
-        return self._library.loggers()
-
     async def offsets(self, name: str) -> Json:
         """Return {offsets: [{partition, offset}]}."""
         return await self._cluster.worker.offsets(name, self._known(name))
@@ -157,34 +117,43 @@ class DistributedHerder:
         """Create a connector and return its info."""
         self._cluster.require_leader()
         await self._library.check(config)
-        if name in self._config.connectors:
-            raise Conflict(f"Connector {name} already exists")
-        rows = [target_row(name, target)] if target is not TargetState.STARTED else []
-        await self._cluster.write([*rows, connector_row(name, config)])
+        async with self._changing:
+            if name in self._config.connectors:
+                raise Conflict(f"Connector {name} already exists")
+            rows = [target_row(name, target)] if target is not TargetState.STARTED else []
+            await self._cluster.write([*rows, connector_row(name, config)])
         return await self.info(name)
 
     async def put_config(self, name: str, config: Config) -> tuple[bool, Json]:
         """Create or replace a configuration; an equal one restarts nothing."""
         self._cluster.require_leader()
         await self._library.check(config)
-        is_new = name not in self._config.connectors
-        await self._cluster.write([connector_row(name, config)])
+        async with self._changing:
+            is_new = name not in self._config.connectors
+            await self._cluster.write([connector_row(name, config)])
         return is_new, await self.info(name)
 
     async def patch_config(self, name: str, patch: Mapping[str, str | None]) -> Json:
         """Change some keys, None removes one; return the info (KIP-477)."""
         self._cluster.require_leader()
-        merged: dict[str, str | None] = {**self._known(name), **patch}
-        config = {key: value for key, value in merged.items() if value is not None}
-        return (await self.put_config(name, config))[1]
+        while True:
+            before = self._known(name)
+            merged: dict[str, str | None] = {**before, **patch}
+            config = {key: value for key, value in merged.items() if value is not None}
+            await self._library.check(config)
+            async with self._changing:
+                if self._known(name) == before:
+                    await self._cluster.write([connector_row(name, config)])
+                    return await self.info(name)
 
     async def delete(self, name: str) -> None:
         """Delete a connector; its tasks stop, its status goes, topics and groups stay."""
         self._cluster.require_leader()
-        self._known(name)
-        statuses = self._table.tasks_of(name)
-        count = max([len(self._config.tasks_of(name)), *(each.task + 1 for each in statuses)])
-        await self._cluster.write(removal_rows(name, count))
+        async with self._changing:
+            self._known(name)
+            statuses = self._table.tasks_of(name)
+            count = max([len(self._config.tasks_of(name)), *(each.task + 1 for each in statuses)])
+            await self._cluster.write(removal_rows(name, count))
 
     async def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> Json:
         """Ask all workers to restart what they run of it; return the plan (KIP-745)."""
@@ -227,11 +196,12 @@ class DistributedHerder:
     async def set_target(self, name: str, target: TargetState) -> None:
         """Pause, resume or stop; a stopped connector has no tasks, which is committed first."""
         self._cluster.require_leader()
-        self._known(name)
-        rows: list[Row] = []
-        if target is TargetState.STOPPED and self._config.tasks_of(name):
-            rows += tasks_rows(name, [])
-        await self._cluster.write([*rows, target_row(name, target)])
+        async with self._changing:
+            self._known(name)
+            rows: list[Row] = []
+            if target is TargetState.STOPPED and self._config.tasks_of(name):
+                rows += tasks_rows(name, [])
+            await self._cluster.write([*rows, target_row(name, target)])
 
     async def reset_topics(self, name: str) -> None:
         """Forget the topics that the connector used."""
@@ -265,9 +235,10 @@ class DistributedHerder:
         """Commit the task configurations that another worker's connector made."""
         self._cluster.keys.check(body, signature, self._runtime.monotonic_ms())
         self._cluster.require_leader()
-        self._known(name)
-        if self._cluster.herder.differs(name, configs):
-            await self._cluster.write(tasks_rows(name, configs))
+        async with self._changing:
+            self._known(name)
+            if self._cluster.herder.differs(name, configs):
+                await self._cluster.write(tasks_rows(name, configs))
 
     async def fence(self, name: str, body: bytes, signature: Mapping[str, str]) -> None:
         """Fence all old producers of a source connector, as its leader."""
@@ -287,16 +258,17 @@ class DistributedHerder:
         """Return the configuration of a connector whose offsets may be changed."""
         cluster = self._cluster
         cluster.require_leader()
-        config = self._known(name)
-        tasks = self._table.tasks_of(name)
-        if self._config.targets[name] is not TargetState.STOPPED:
-            raise BadRequest(
-                "Connectors must be in the STOPPED state before their offsets can be modified."
-                " This can be done for the specified connector by issuing a 'PUT' request to the"
-                f" '/connectors/{name}/stop' endpoint"
-            )
-        if any(self._table.of(task).state in ALIVE for task in tasks):
-            raise BadRequest("Tasks of the connector are still being stopped: try again")
+        deadline_ms = self._runtime.monotonic_ms() + self._stop_ms
+        while True:
+            config = self._known(name)
+            if self._config.targets[name] is not TargetState.STOPPED:
+                raise BadRequest(NOT_STOPPED.format(name=name))
+            tasks = self._table.tasks_of(name)
+            if not any(self._table.of(task).state in ALIVE for task in tasks):
+                break
+            if self._runtime.monotonic_ms() >= deadline_ms:
+                raise BadRequest("Tasks of the connector are still being stopped: try again")
+            await asyncio.sleep(LOOK_MS / 1000)
         count = self._config.fencing_counts.get(name, 0)
         if cluster.settings.rules.leader_fences and count:
             await cluster.worker.fence(name, config, count)
@@ -308,16 +280,10 @@ class DistributedHerder:
             raise NotFound(f"No status found for connector {name}")
         return {
             "name": name,
-            "connector": _shown(self._table.of(connector), connector in again),
+            "connector": shown(self._table.of(connector), restarts=connector in again),
             "tasks": [
-                {"id": task.task, **_shown(self._table.of(task), task in again)}
+                {"id": task.task, **shown(self._table.of(task), restarts=task in again)}
                 for task in self._table.tasks_of(name)
             ],
             "type": self._library.kind(config),
         }
-
-
-def _shown(status: Status, restarts: bool = False) -> Json:
-    state = State.RESTARTING if restarts else status.state
-    told: Json = {"state": state.value, "worker_id": status.worker_id}
-    return told if status.trace is None or restarts else {**told, "trace": status.trace}

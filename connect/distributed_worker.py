@@ -3,8 +3,7 @@
 It joins the worker, the cluster, the herder and the REST API; each of them decides for itself.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from ..client.admin.admin import Admin
@@ -18,7 +17,6 @@ from .distributed import DistributedHerder
 from .duties import Parts
 from .forwarding import HttpPeers
 from .group_member import ForeignWorker
-from .herding import Config
 from .library import Library
 from .plugins import Plugins
 from .providers import ConfigProviders
@@ -67,7 +65,7 @@ class DistributedWorker:
         rules = Rules(resolve, config.connector_client_config_override_policy)
         self._library = Library(runtime, plugins, rules)
         peers = HttpPeers(self._rest.forward)
-        parts = Parts(self._worker, peers, _encoded, self._library.set_logger)
+        parts = Parts(self._worker, peers, self._library.set_logger)
         library = self._library
         settings = cluster_settings(
             config, self._rest.url, lambda props: library.kind(props) == "source"
@@ -124,7 +122,3 @@ class _Reports:
 
     def on_reconfiguration(self, name: str) -> None:
         self.to.on_reconfiguration(name)
-
-
-def _encoded(configs: Sequence[Config]) -> bytes:
-    return json.dumps([dict(each) for each in configs]).encode()

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..client.admin.topic_types import NewTopic
 from ..client.consumer.membership import Joined
-from ..runtime.errors import InvariantViolation, MinikafkaError
+from ..runtime.errors import InvariantViolation
 from ..runtime.owned_task import OwnedTask
 from ..runtime.runtime import Runtime
 from . import assignor as assigning
-from .config_log import Props, SessionKey, fencing_row, session_key_row, tasks_rows
+from .config_log import Props, SessionKey, as_json, fencing_row, session_key_row, tasks_rows
 from .group_member import GroupTimes
 from .group_protocol import CONFIG_MISMATCH, CONNECTOR, Assignment, Subscription
 from .herder import Fence, Rules
@@ -68,8 +68,6 @@ class Parts:
 
     worker: Runs
     peers: PeerClient
-    encode_tasks: Callable[[Sequence[Props]], bytes]
-    """Encodes task configurations as the body of the leader's POST /connectors/N/tasks."""
     set_logger: Callable[[str, str], object] = lambda namespace, level: None
 
 
@@ -100,8 +98,7 @@ class TaskPlanning:
         while name in self._due and item in owner.herder.runs:
             del self._due[name]
             try:
-                most = int(owner.config.connectors[name].get("tasks.max", "1"))
-                configs = await owner.worker.make_task_configs(name, most)
+                configs = await owner.worker.make_task_configs(name)
                 if owner.herder.differs(name, configs):
                     await self._commit(name, configs)
             except InvariantViolation:
@@ -122,7 +119,7 @@ class TaskPlanning:
             key = owner.keys.newest
             if elsewhere.leader_url is None or key is None:
                 raise
-            body = self._parts.encode_tasks(configs)
+            body = as_json([dict(each) for each in configs])
             headers = sign(key, body)
             await self._parts.peers.post_task_configs(elsewhere.leader_url, name, body, headers)
 
@@ -131,6 +128,14 @@ async def rest(runtime: Runtime, failure_count: int) -> None:
     """Wait after so many failures in a row: a second, twice as long each time, ten at most."""
     wait_ms = min(REST_MS * 2 ** min(failure_count - 1, 10), REST_MOST_MS)
     await asyncio.sleep(wait_ms * (0.5 + runtime.rng.random() / 2) / 1000)
+
+
+def set_logger(parts: Parts, namespace: str, level: str) -> None:
+    """Set the level of a logger as a record says; one that is unknown here changes nothing."""
+    try:
+        parts.set_logger(namespace, level)
+    except HerderError as error:
+        log.warning("the level of a logger is not set: %s", error)
 
 
 class LeaderDuties:
@@ -197,8 +202,10 @@ class LeaderDuties:
         """Fence the producers of the tasks before; if that fails, the machine asks again."""
         try:
             await self.fence_now(effect.name)
-        except (KeyError, MinikafkaError) as error:
-            log.warning("connector %s: its old tasks are not fenced: %s", effect.name, error)
+        except InvariantViolation:
+            raise
+        except Exception as error:  # what a config provider raises must not end the worker
+            log.warning("connector %s: its old tasks are not fenced: %r", effect.name, error)
             await rest(self._runtime, 1)
             self._owner.carry(self._owner.herder.on_fencing_failed(effect.name))
 
@@ -222,8 +229,7 @@ class LeaderDuties:
 class Reports:
     """Hears from a worker what became of what it runs: a StatusListener."""
 
-    def __init__(self, runtime: Runtime, owner: "ClusterWorker") -> None:
-        self._runtime = runtime
+    def __init__(self, owner: "ClusterWorker") -> None:
         self._owner = owner
 
     def on_connector(self, name: str, status: Status) -> None:
@@ -231,10 +237,7 @@ class Reports:
         self._on_status(TaskId(name, CONNECTOR), status)
 
     def on_task(self, task: TaskId, status: Status) -> None:
-        """Take a task's new status; one that is restarted by itself tells how often."""
-        count = self._owner.herder.restarts.counts.get(task, 0)
-        if count and status.trace is not None:
-            status = replace(status, trace=f"restarted {count} times\n{status.trace}")
+        """Take a task's new status."""
         self._on_status(task, status)
 
     def on_topic(self, task: TaskId, topic: str) -> None:
@@ -247,5 +250,4 @@ class Reports:
 
     def _on_status(self, item: TaskId, status: Status) -> None:
         self._owner.statuses.tell(item, status)
-        now_ms = self._runtime.monotonic_ms()
-        self._owner.carry(self._owner.herder.on_status(item, status.state, now_ms))
+        self._owner.carry(self._owner.herder.on_status(item, status.state))

@@ -77,24 +77,16 @@ class HttpPeers:
         self, url: str, name: str, body: bytes, headers: Mapping[str, str]
     ) -> None:
         """POST the tasks of a connector. Raise HerderError, with the status of a refusal."""
-        await self._send("POST", f"{_base(url, name)}/tasks", body, headers)
-
-    async def fence(self, url: str, name: str, body: bytes, headers: Mapping[str, str]) -> None:
-        """Ask that old producers of a connector are fenced. Raise HerderError likewise."""
-        await self._send("PUT", f"{_base(url, name)}/fence", body, headers)
-
-    async def _send(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> None:
         found = await self._forward(
-            method, f"{url}?forward=false", {**headers, "Content-Type": "application/json"}, body
+            "POST",
+            f"{url.rstrip('/')}/connectors/{quote(name, safe='')}/tasks?forward=false",
+            {**headers, "Content-Type": "application/json"},
+            body,
         )
         if found.status >= 300:
             error = HerderError(f"The leader answered {found.status}: {_message(found.body)}")
             error.status = found.status
             raise error
-
-
-def _base(url: str, name: str) -> str:
-    return f"{url.rstrip('/')}/connectors/{quote(name, safe='')}"
 
 
 def _message(body: bytes) -> str:

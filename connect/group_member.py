@@ -76,10 +76,16 @@ class GroupTimes:
     def silence_ms(self) -> int:
         """The time without an answer after which the work is given up.
 
-        What is left of the session is for the tasks to stop in, if it is as long as they may take.
+        What is left of the session is for the tasks to stop in, if it is as long as they may take:
+        not beyond `longest_stop_ms`.
         """
         session, stop = self.session_timeout_ms, self.task_shutdown_graceful_timeout_ms
         return max(session - stop - MARGIN_MS, session // 3)
+
+    @property
+    def longest_stop_ms(self) -> int:
+        """The most time that tasks may take to stop so that none outlives its worker's session."""
+        return max(self.session_timeout_ms - self.session_timeout_ms // 3 - MARGIN_MS, 0)
 
 
 class Worker(Protocol):
@@ -112,9 +118,8 @@ class GroupMember:
         )
         self.assignment = Assignment()
         """The newest assignment, as the leader wrote it."""
-        self.allows_mixed = False
-        self.foreign: ForeignWorker | None = None
-        """Set once a worker of Apache Kafka was seen in the group, unless they are allowed."""
+        self.on_foreign: Callable[[str], None] = lambda url: None
+        """Called, as the leader, with the address of a worker of Apache Kafka in the group."""
         self._runtime = runtime
         self._config = config
         self._times = times
@@ -196,7 +201,9 @@ class GroupMember:
             except RemoteProtocolError as error:
                 log.warning("member %s says what nobody understands: %s", each.member_id, error)
                 workers[each.member_id] = Subscription(url="", config_offset=0, is_ours=False)
-        self._look_for_foreigners(workers)
+        for said in workers.values():
+            if not said.is_ours:
+                self.on_foreign(said.url)
         version = VERSIONS.get(joined.protocol, 0)
         given = await self._owner.share_out(joined, workers)
         return [
@@ -212,11 +219,6 @@ class GroupMember:
         revoked = dict.fromkeys(given.revoked)
         kept = [each for each in self.membership.owned if TaskId(*each) not in revoked]
         return [*kept, *(TopicPartition(*each) for each in given.assigned)]
-
-    def _look_for_foreigners(self, workers: Mapping[str, Subscription]) -> None:
-        for said in workers.values():
-            if not said.is_ours and not self.allows_mixed:
-                self.foreign = ForeignWorker(self._group, said.url)
 
     # -- the session
 

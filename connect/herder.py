@@ -47,8 +47,6 @@ from .states import State, TargetState, TaskId
 
 READ_ATTEMPTS: Final = 5
 """The reads of the config topic that may fail in a row before a worker gives up its work."""
-RESTART_MOST_MS: Final = 600_000
-"""The longest wait before a failed task is started again."""
 
 
 class Phase(Enum):
@@ -189,8 +187,6 @@ class Rules:
     is_source: Callable[[Props], bool] = lambda props: False
     """Tells by its configuration whether a connector is a source."""
     key_ttl_ms: int = 3_600_000
-    restart_backoff_ms: int = 0
-    """Milliseconds before a failed task is started again; 0: never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,35 +195,6 @@ class Run:
 
     connector_props: Props
     task_props: Props | None = None
-
-
-@dataclass(slots=True)
-class Restarts:
-    """The failed tasks that are started again by themselves, and when; off if `base_ms` is 0."""
-
-    base_ms: int
-    counts: dict[TaskId, int] = field(default_factory=dict)
-    """How often each task was restarted, or will have been."""
-    _due_ms: dict[TaskId, int] = field(default_factory=dict)
-
-    def on_failed(self, task: TaskId, now_ms: int) -> None:
-        """Plan a restart: after `base_ms`, then twice as long each time, up to ten minutes."""
-        if self.base_ms:
-            count = self.counts.get(task, 0)
-            self._due_ms[task] = now_ms + min(self.base_ms * 2 ** min(count, 20), RESTART_MOST_MS)
-            self.counts[task] = count + 1
-
-    def take(self, now_ms: int) -> list[TaskId]:
-        """Return the tasks that are due, once."""
-        due = [task for task, due_ms in self._due_ms.items() if now_ms >= due_ms]
-        for task in due:
-            del self._due_ms[task]
-        return due
-
-    def forget(self, task: TaskId) -> None:
-        """Forget a task that this worker does not hold any more."""
-        self.counts.pop(task, None)
-        self._due_ms.pop(task, None)
 
 
 @dataclass(slots=True)
@@ -249,10 +216,6 @@ class Herder:
     """Connectors being fenced, each with the offset of the task configurations it is for."""
     _rejoin_ms: int | None = None
     _asks_to_join: bool = False
-    restarts: Restarts = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.restarts = Restarts(self.rules.restart_backoff_ms)
 
     # -- the group
 
@@ -315,8 +278,6 @@ class Herder:
             key = self.config.session_key
             if key is None or wall_ms >= key.created_ms + self.rules.key_ttl_ms:
                 effects.append(MakeSessionKey())
-        for task in self.restarts.take(now_ms):
-            effects += self._restart_here([task])
         return effects
 
     # -- the config topic
@@ -351,14 +312,12 @@ class Herder:
 
     # -- what runs
 
-    def on_status(self, item: TaskId, state: State, now_ms: int) -> Effects:
+    def on_status(self, item: TaskId, state: State) -> Effects:
         """Take a report of what runs here."""
         if item not in self.runs:
             return []
         if state is State.FAILED:
             self.failed[item] = None
-            if item.task != CONNECTOR:
-                self.restarts.on_failed(item, now_ms)
             return []
         self.failed.pop(item, None)
         if item.task != CONNECTOR or state is not State.RUNNING:
@@ -502,8 +461,6 @@ class Herder:
         for item in gone:
             del self.runs[item]
             self.failed.pop(item, None)
-            if item not in self.held:
-                self.restarts.forget(item)
         tasks = tuple(item for item in gone if item.task != CONNECTOR)
         effects: Effects = [StopTasks(tasks)] if tasks else []
         return [*effects, *(StopConnector(each.connector) for each in gone if each.task < 0)]

@@ -59,6 +59,10 @@ def trace_of(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
 
 
+async def no_answer(*_: Any) -> None:
+    """Answer nothing: only tasks ask."""
+
+
 async def called(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function of a connector or task, and await what it returns if it is async."""
     found = function(*args)

@@ -4,25 +4,42 @@ A connector is asked in a thread, because it may ask its system, and within a de
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from ..runtime.runtime import Runtime
 from .config_json import errors_of
-from .herding import BadRequest, Config, HerderError, Json
+from .herding import BadRequest, Config, HerderError, Json, Unavailable
+from .hosts import Ask, Stop, ThreadHost, no_answer
 from .loggers import Loggers
 from .plugins import Plugins
 from .validation import Rules, describe, kind_of, validate
 
 VALIDATE_S: Final = 60
 """The longest that a connector may take to look at its configuration."""
+MOST_LOOKS: Final = 16
+"""The most configurations that are looked at at a time, each in a thread of its own."""
+
+
+class _Look:
+    """Looks at one configuration; it runs in a thread."""
+
+    def __init__(self, validate: Callable[[], Json], ask: Ask, stop: Stop) -> None:
+        self._validate = validate
+
+    async def look(self) -> Json:
+        """Return the answer."""
+        return self._validate()
 
 
 class Library:
     """Answers questions about plugins and loggers."""
 
     def __init__(self, runtime: Runtime, plugins: Plugins, rules: Rules) -> None:
+        self._runtime = runtime
         self._loggers = Loggers(runtime)
+        self._looking = 0
         self._plugins = plugins
         self._rules = rules
 
@@ -35,15 +52,33 @@ class Library:
     async def validate(self, plugin: str, config: Config) -> Json:
         """Return {name, error_count, groups, configs}.
 
-        Raise BadRequest if it names no connector, HerderError if that takes longer than VALIDATE_S.
+        Raise BadRequest if it names no connector, HerderError if that takes longer than VALIDATE_S,
+        Unavailable while too many that hang are not done.
         """
-        ask = partial(validate, dict(config), self._plugins, self._rules)
-        try:
-            async with asyncio.timeout(VALIDATE_S):
-                return await asyncio.to_thread(ask)
-        except TimeoutError:
+        if self._looking >= MOST_LOOKS:
+            raise Unavailable(f"{MOST_LOOKS} configurations are being validated: try again")
+        self._looking += 1
+        look = self._look(partial(validate, dict(config), self._plugins, self._rules))
+        looking = self._runtime.spawn(look, "validation")
+        await asyncio.wait([looking], timeout=VALIDATE_S)
+        if not looking.done():
             why = f"The connector took longer than {VALIDATE_S} s to validate its configuration"
-            raise HerderError(why) from None
+            raise HerderError(why)
+        answer, error = looking.result()
+        if error is not None:
+            raise error
+        return answer
+
+    async def _look(self, validate: Callable[[], Json]) -> tuple[Json, Exception | None]:
+        # Not a thread of the loop's own: these resolve the names of brokers.
+        host = ThreadHost(self._runtime, "connect-validate", partial(_Look, validate), no_answer)
+        try:
+            return await host.call("look"), None
+        except Exception as error:
+            return {}, error
+        finally:
+            self._looking -= 1
+            host.leave()
 
     def kind(self, config: Config) -> str:
         """Return source, sink or unknown."""

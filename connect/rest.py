@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 MOST_BODY_BYTES: Final = 2 * 1024 * 1024
 """The largest body of a request; the config topic takes no larger record anyway."""
+MOST_TASKS_BYTES: Final = 16 * 1024 * 1024
+"""The largest set of a connector's tasks that a worker sends to its leader: a record for each."""
 REQUEST_TIMEOUT_MS: Final = 90_000
 """The longest that a request may take, as in Kafka's worker."""
 JSON: Final = "application/json"
@@ -468,7 +470,8 @@ class _Served:
     async def _answered(self, request: Request, endpoint: Endpoint) -> Response:
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_MS / 1000):
-                body = await _read(request)
+                is_set = endpoint is _put_tasks
+                body = await _read(request, MOST_TASKS_BYTES if is_set else MOST_BODY_BYTES)
                 try:
                     return await endpoint(Call(self._herder, request, body))
                 except NotLeader as error:
@@ -504,15 +507,15 @@ class _Served:
         return Response(found.body, found.status, kept)
 
 
-async def _read(request: Request) -> bytes:
+async def _read(request: Request, most: int) -> bytes:
     """Return the body. Raise HTTPException 413 if it is too long, 415 if it is no JSON."""
     length = request.headers.get("content-length", "0")
-    if length.isdecimal() and int(length) > MOST_BODY_BYTES:
+    if length.isdecimal() and int(length) > most:
         raise HTTPException(413)
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MOST_BODY_BYTES:
+        if len(body) > most:
             raise HTTPException(413, headers={"Connection": "close"})
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     # A browser asks before it sends JSON to a foreign address, but not before it sends a form.

@@ -30,7 +30,7 @@ class Runs(Protocol):
     async def stop_connector(self, name: str) -> None:
         """Stop a connector."""
 
-    async def make_task_configs(self, name: str, max_tasks: int) -> list[dict[str, str]]:
+    async def make_task_configs(self, name: str) -> list[dict[str, str]]:
         """Ask a running connector for the configuration of each task."""
 
     async def start_task(

@@ -11,46 +11,33 @@ from typing import Any, Final, TypeVar
 
 from ..runtime.errors import InvariantViolation
 from ..runtime.runtime import Runtime
+from .answers import Answers, shown
 from .herding import BadRequest, Config, Json, Unavailable
 from .library import Library
 from .standalone_connectors import Connectors
 from .states import TargetState, TaskId
-from .statuses import shown
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-KAFKA_VERSION: Final = "4.3.0"
-"""The version of Kafka whose REST API this is; interfaces read it."""
-COMMIT: Final = "minikafka"
 MOST_WAITING: Final = 100
 """The most changes that wait for the one that is carried out."""
 
 
-class StandaloneHerder:
+class StandaloneHerder(Answers):
     """Answers requests about connectors of one worker; implements herding.Herder."""
 
     def __init__(
         self, runtime: Runtime, connectors: Connectors, library: Library, cluster_id: str
     ) -> None:
+        super().__init__(library, cluster_id)
         self._runtime = runtime
         self._connectors = connectors
-        self._library = library
-        self._cluster_id = cluster_id
         self._lock = asyncio.Lock()
         self._waiting = 0
         connectors.statuses.reconfigure = self._reconfigure
 
     # -------------------------------------------------------------------------------- questions
-
-    async def cluster(self) -> Json:
-        """Return {version, commit, kafka_cluster_id}."""
-        return {"version": KAFKA_VERSION, "commit": COMMIT, "kafka_cluster_id": self._cluster_id}
-
-    async def health(self) -> Json:
-        """Return {status, message}."""
-        ready = "Worker has completed startup and is ready to handle requests."
-        return {"status": "healthy", "message": ready}
 
     async def connectors(self) -> list[str]:
         """Return the names of all connectors, sorted."""
@@ -84,22 +71,6 @@ class StandaloneHerder:
         """Forget the topics that the connector uses."""
         self._connectors.known(name)
         self._connectors.statuses.reset_topics(name)
-
-    async def plugins(self, *, connectors_only: bool) -> list[Json]:
-        """Return [{class, type, version}]."""
-        return self._library.listing(connectors_only=connectors_only)
-
-    async def plugin_config(self, plugin: str) -> list[Json]:
-        """Return the keys of a plugin's configuration."""
-        return self._library.describe(plugin)
-
-    async def validate(self, plugin: str, config: Config) -> Json:
-        """Return {name, error_count, groups, configs}."""
-        return await self._library.validate(plugin, config)
-
-    async def loggers(self) -> Json:
-        """Return {logger: {level, last_modified}}."""
-        return self._library.loggers()
 
     async def set_logger(self, namespace: str, level: str, *, cluster: bool) -> list[str] | None:
         """Set a level; this worker is the whole cluster."""

@@ -7,22 +7,17 @@ everything in memory, and checks no configuration.
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from .answers import NOT_STOPPED, shown
 from .herding import BadRequest, Conflict, Json, NotFound
 from .states import State, Status, TargetState, TaskId
-from .statuses import Statuses, shown
+from .statuses import Statuses
 from .validation import kind_of
 
 if TYPE_CHECKING:
     from .plugins import Plugins
     from .worker import Worker
-
-NOT_STOPPED: Final = (
-    "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
-    "done for the specified connector by issuing a 'PUT' request to the "
-    "'/connectors/{name}/stop' endpoint"
-)
 
 
 @dataclass(slots=True)
@@ -175,8 +170,7 @@ class Connectors:
         if one is None or one.target is not TargetState.STARTED or self._has_failed(name):
             return
         try:
-            most = int(one.config.get("tasks.max", "1"))
-            configs = await self._worker.make_task_configs(name, most)
+            configs = await self._worker.make_task_configs(name)
         except Exception as error:  # a connector may raise anything
             trace = self._worker.around.hide("".join(traceback.format_exception(error)))
             failed = Status(State.FAILED, self._worker.worker_id, self._generation, trace)

@@ -16,6 +16,8 @@ from .states import State, Status, TaskId
 CONNECTOR_KEY: Final = "status-connector-"
 TASK_KEY: Final = "status-task-"
 TOPIC_KEY: Final = "status-topic-"
+HALF_TRACE: Final = 32 * 1024
+"""The most characters that are written of the beginning of a trace, and of its end."""
 CAREFUL: Final = (State.FAILED, State.UNASSIGNED)
 """The states that do not replace what another worker said in a later generation."""
 
@@ -85,7 +87,7 @@ def status_row(item: TaskId, status: Status | None) -> Row:
         return Row(key.encode(errors="replace"), None)
     value = {
         "state": status.state.value,
-        "trace": status.trace,
+        "trace": _short(status.trace),
         "worker_id": status.worker_id,
         "generation": status.generation,
     }
@@ -101,6 +103,13 @@ def topic_row(task: TaskId, topic: str, wall_ms: int | None) -> Row:
     return Row(key, as_json({"topic": {**told, "discoverTimestamp": wall_ms}}))
 
 
+def _short(trace: str | None) -> str | None:
+    """Return a trace without its middle if it is too long, so that brokers take the record."""
+    if trace is None or len(trace) <= 2 * HALF_TRACE:
+        return trace
+    return f"{trace[:HALF_TRACE]}\n...\n{trace[-HALF_TRACE:]}"
+
+
 def _item(key: str) -> TaskId | None:
     if key.startswith(CONNECTOR_KEY) and len(key) > len(CONNECTOR_KEY):
         return TaskId(key[len(CONNECTOR_KEY) :], CONNECTOR)
@@ -110,11 +119,12 @@ def _item(key: str) -> TaskId | None:
 
 
 def _status(value: Any) -> Status | None:
-    if not isinstance(value, dict) or value.get("state") not in State.__members__:
+    if not isinstance(value, dict):
         return None
-    worker, generation, trace = (value.get(each) for each in ("worker_id", "generation", "trace"))
-    if not isinstance(worker, str) or not isinstance(generation, int):
+    state, worker, generation = (value.get(each) for each in ("state", "worker_id", "generation"))
+    if not (isinstance(state, str) and isinstance(worker, str) and isinstance(generation, int)):
         return None
-    return Status(
-        State[value["state"]], worker, generation, trace if isinstance(trace, str) else None
-    )
+    if state not in State.__members__:
+        return None
+    trace = value.get("trace")
+    return Status(State[state], worker, generation, trace if isinstance(trace, str) else None)

@@ -6,7 +6,7 @@ starts and stops nothing.
 
 from collections.abc import Callable
 
-from .herding import Json, NotFound
+from .herding import NotFound
 from .states import State, Status, TaskId
 
 
@@ -90,10 +90,3 @@ class Statuses:
     def reset_topics(self, name: str) -> None:
         """Forget the topics that a connector uses."""
         self._topics[name] = {}
-
-
-def shown(status: Status, *, restarts: bool = False) -> Json:
-    """Return a status as REST tells it; `restarts` shows it as RESTARTING."""
-    state = State.RESTARTING if restarts else status.state
-    told: Json = {"state": state.value, "worker_id": status.worker_id}
-    return told if status.trace is None else {**told, "trace": status.trace}

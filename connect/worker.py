@@ -126,7 +126,7 @@ class Worker:
         if runner is not None:
             await runner.close()
 
-    async def make_task_configs(self, name: str, max_tasks: int) -> list[dict[str, str]]:
+    async def make_task_configs(self, name: str) -> list[dict[str, str]]:
         """Ask a running connector for the configuration of each task.
 
         Values that a config provider has given are references again, as in the connector's
@@ -136,8 +136,9 @@ class Worker:
         runner = self._connectors.get(name)
         if runner is None:
             raise ConnectError(f"Connector {name} is not running on this worker")
-        configs = await runner.task_configs(max_tasks)
         props, given = runner.props, runner.given
+        max_tasks = int(props.get("tasks.max", "1"))  # a start has looked at it
+        configs = await runner.task_configs(max_tasks)
         if len(configs) > max_tasks:
             why = (
                 f"The connector {name} has generated {len(configs)} tasks, which is greater than"

@@ -60,6 +60,12 @@ KNOWN_UNUSED: Final[dict[str, str]] = {
             "inter.worker.signature.algorithm",
             "inter.worker.verification.algorithms",
         ),
+        "workers speak sessioned, and compatible where another one speaks no better": (
+            "connect.protocol",
+        ),
+        "a worker that is behind reads on, and joins as soon as it has caught up": (
+            "worker.unsync.backoff.ms",
+        ),
         "clients size it by themselves": (
             "client.dns.lookup",
             "connections.max.idle.ms",
@@ -173,7 +179,9 @@ class WorkerConfig:
         5_000,
         at_least=0,
         doc="How long tasks may take to stop, all together. Those that take longer are abandoned:"
-        " their clients are closed and their results ignored.",
+        " their clients are closed and their results ignored. In a group it must leave a third of"
+        " session.timeout.ms, and a second; else a worker that is cut off may still run what others"
+        " have got.",
     )
     task_restart_backoff_ms: int = setting(
         "minikafka.connect.task.restart.backoff.ms",
@@ -259,24 +267,12 @@ class WorkerConfig:
         at_least=1,
         doc="How long a worker that is behind reads the topic of configurations before it rejoins.",
     )
-    worker_unsync_backoff_ms: int = setting(
-        "worker.unsync.backoff.ms",
-        300_000,
-        at_least=1,
-        doc="How long a worker that could not catch up stays out of the group.",
-    )
     scheduled_rebalance_max_delay_ms: int = setting(
         "scheduled.rebalance.max.delay.ms",
         300_000,
         at_least=0,
         at_most=INT32_MAX,
         doc="How long the work of a vanished worker waits for its return before others get it.",
-    )
-    connect_protocol: str = setting(
-        "connect.protocol",
-        "sessioned",
-        choices=("sessioned", "compatible", "eager"),
-        doc="The newest protocol that the worker offers to its group.",
     )
     inter_worker_key_ttl_ms: int = setting(
         "inter.worker.key.ttl.ms",

@@ -50,7 +50,7 @@ class ConnectApi:
             try:
                 return self._once(method, f"{url}?{query}" if query else url, data)
             except Refused as error:
-                if error.status != 409 or "rebalance" not in str(error) or not left:
+                if error.status != 409 or "already exists" in str(error) or not left:
                     raise
             self._pause(1)
         raise AssertionError("the last try raises or returns")

@@ -3,9 +3,8 @@
 Configurations, offsets and states are in topics of the target, under Kafka's names for MM2.
 """
 
-import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ...client.admin.admin import Admin
 from ...runtime.runtime import Runtime
@@ -80,7 +79,7 @@ class FlowWorker:
         reports = Reports()
         self.worker_id = str(config.client_id)
         self._worker = Worker(runtime, config, self._plugins, reports, worker_id=self.worker_id)
-        parts = Parts(self._worker, NoPeers(), _encode)
+        parts = Parts(self._worker, NoPeers())
         reports.cluster = self._cluster = ClusterWorker(
             runtime, parts, cluster_settings(config, self.worker_id, lambda props: True)
         )
@@ -103,7 +102,3 @@ class FlowWorker:
         """Stop connectors and tasks, commit their offsets, leave the group."""
         await self._cluster.stop()
         await self._worker.close()
-
-
-def _encode(configs: Sequence[Mapping[str, str]]) -> bytes:
-    return json.dumps([dict(each) for each in configs]).encode()

@@ -81,11 +81,12 @@ class FakeWorker:
     async def stop_connector(self, name: str) -> None:
         self.done.append(f"stop {name}")
 
-    async def make_task_configs(self, name: str, max_tasks: int) -> list[dict[str, str]]:
+    async def make_task_configs(self, name: str) -> list[dict[str, str]]:
         cls: type[Connector] = self._plugins.find_connector(self._props[name]["connector.class"])[0]
         connector = cls()
         connector.props = self._props[name]
-        return [dict(props) for props in connector.task_configs(max_tasks)]
+        most = int(self._props[name].get("tasks.max", "1"))
+        return [dict(props) for props in connector.task_configs(most)]
 
     async def start_task(
         self,

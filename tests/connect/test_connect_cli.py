@@ -219,7 +219,7 @@ def test_a_request_is_sent_again_while_the_group_rebalances(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     paused: list[float] = []
-    answers = [Refused(409, "... (e.g. worker rebalance)")] * 2
+    answers = [Refused(409, "... (e.g. worker rebalance)"), Refused(409, "it is out of its group")]
     api = ConnectApi("http://worker:8083", paused.append)
 
     def once(method: str, url: str, data: bytes | None) -> object:

@@ -98,7 +98,7 @@ def test_a_new_connector_makes_the_worker_join_again_and_starts_once_it_is_given
     lab.assign(offset=0)
     assert lab.read(connector_row("a", PROPS)) == [Rejoin("a connector was created")]
     assert lab.assign(CONNECTOR) == [StartConnector("a", PROPS, TargetState.STARTED)]
-    assert lab.herder.on_status(CONNECTOR, State.RUNNING, 0) == [PlanTasks("a")]
+    assert lab.herder.on_status(CONNECTOR, State.RUNNING) == [PlanTasks("a")]
     assert lab.herder.differs("a", TASKS)
     assert lab.read(*tasks_rows("a", TASKS)) == [Rejoin("connector a has other tasks")]
     assert lab.assign(*ALL) == [
@@ -225,7 +225,7 @@ def test_targets_pause_resume_and_stop() -> None:
 
 def test_x_20_a_restart_takes_what_runs_here_and_if_asked_only_what_has_failed() -> None:
     lab = running()
-    lab.herder.on_status(T1, State.FAILED, 0)
+    lab.herder.on_status(T1, State.FAILED)
     assert lab.read(restart_row("a", include_tasks=True, only_failed=True)) == [
         Report(T1, State.RESTARTING),
         StopTasks((T1,)),
@@ -307,31 +307,10 @@ def test_a_logger_is_set_on_every_worker() -> None:
     assert Lab().read(logger_row("a.b", "DEBUG")) == [SetLogger("a.b", "DEBUG")]
 
 
-def test_a_failed_task_stays_failed_unless_restarts_are_on() -> None:
-    lab = running()
-    lab.herder.on_status(T0, State.FAILED, 0)
-    assert lab.herder.on_time(1 << 40, 0) == []
-
-
-def test_failed_tasks_are_restarted_after_waits_that_double_up_to_ten_minutes() -> None:
-    lab = running(Rules(restart_backoff_ms=10_000))
-    waits = []
-    for _ in range(9):
-        lab.herder.on_status(T0, State.FAILED, lab.now_ms)
-        begun_ms = lab.now_ms
-        while not starts(lab.herder.on_time(lab.now_ms, 0)):
-            lab.now_ms += 1000
-        waits.append((lab.now_ms - begun_ms) // 1000)
-    assert waits == [10, 20, 40, 80, 160, 320, 600, 600, 600]
-    assert lab.herder.restarts.counts == {T0: 9}
-    lab.herder.on_lost()
-    assert lab.herder.restarts.counts == {}
-
-
 def test_a_report_about_what_does_not_run_here_says_nothing() -> None:
     lab = running()
     lab.herder.on_lost()
-    assert lab.herder.on_status(CONNECTOR, State.RUNNING, 0) == []
+    assert lab.herder.on_status(CONNECTOR, State.RUNNING) == []
     assert lab.herder.failed == {}
 
 

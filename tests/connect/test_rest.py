@@ -1,13 +1,14 @@
 """Connect's REST API: what each request is answered, and what becomes of bad ones."""
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from typing import Any
 
 import httpx
 import pytest
 
-from minikafka.connect import rest
+from minikafka.connect import library, rest
 from minikafka.connect.forwarding import Answer
 from minikafka.connect.herding import HerderError, NotLeader
 from minikafka.connect.rest import MOST_BODY_BYTES, ROUTES, make_app
@@ -15,7 +16,7 @@ from minikafka.connect.rest_config import RestConfig
 from minikafka.connect.states import State, Status, TargetState, TaskId
 from minikafka.connect.statuses import Statuses
 
-from .rest_support import LINES, SHELF, WORKER, House, ask
+from .rest_support import LINES, SHELF, WORKER, House, Lines, ask
 
 LATE = 0.05
 
@@ -273,7 +274,7 @@ async def test_a_connector_that_cannot_plan_its_tasks_has_failed_until_it_is_res
     house = House()
     make = house.worker.make_task_configs
 
-    async def fail(name: str, max_tasks: int) -> list[dict[str, str]]:
+    async def fail(name: str) -> list[dict[str, str]]:
         raise ValueError("s3cret is wrong")
 
     house.worker.make_task_configs = fail  # type: ignore[method-assign]
@@ -295,7 +296,7 @@ async def test_a_connector_that_asks_for_other_tasks_gets_them() -> None:
     await house.ask("PUT", "/connectors/c/resume")  # it waits for its turn
     assert house.worker.done[before:] == ["STARTED c"]
 
-    async def fewer(name: str, max_tasks: int) -> list[dict[str, str]]:
+    async def fewer(name: str) -> list[dict[str, str]]:
         return [{"part": "all"}]
 
     house.worker.make_task_configs = fewer  # type: ignore[method-assign]
@@ -343,6 +344,7 @@ BAD: list[tuple[str, str, dict[str, Any], int]] = [
     ("PUT", "/connectors/c/config", {"json": {"connector.class": LINES, "name": "c"}}, 400),
     ("POST", "/connectors/c/tasks", {"json": {}}, 400),
     ("POST", "/connectors/c/tasks", {"json": [{}]}, 400),
+    ("POST", "/connectors/c/tasks", {"json": [{"a": "x" * MOST_BODY_BYTES}]}, 400),
     ("PUT", "/connectors/c/fence", {}, 400),
     ("PUT", "/connector-plugins/X/config/validate", {"json": {"connector.class": LINES}}, 400),
     ("GET", "/connector-plugins/Unknown/config", {}, 404),
@@ -389,6 +391,27 @@ async def test_a_body_is_cut_off_once_it_is_too_long() -> None:
     answer = await House().ask("POST", "/connectors", content=endless(), headers=json_type)
     assert answer.status_code == 413
     assert sent * 65_536 < MOST_BODY_BYTES + 5 * 65_536
+
+
+async def test_connectors_that_hang_in_validation_take_threads_from_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(library, "VALIDATE_S", LATE)
+    monkeypatch.setattr(library, "MOST_LOOKS", 2)
+    house, go_on = House(), threading.Event()
+    monkeypatch.setattr(Lines, "validate", lambda self, props: go_on.wait() and [])
+    path, config = f"/connector-plugins/{LINES}/config/validate", {"connector.class": LINES}
+    late, again, refused = [await house.ask("PUT", path, config) for _ in range(3)]
+    assert "took longer than" in late.json()["message"]
+    assert [each.status_code for each in (late, again, refused)] == [500, 500, 503]
+    go_on.set()
+    statuses = []
+    for _ in range(500):
+        await asyncio.sleep(0.01)
+        statuses.append((await house.ask("PUT", path, config)).status_code)
+        if statuses[-1] == 200:
+            break
+    assert statuses[-1] == 200
 
 
 async def test_all_errors_of_a_configuration_are_in_one_message() -> None:

@@ -74,14 +74,14 @@ async def test_requests_go_between_workers_over_https(serve: Serve) -> None:
 async def test_what_a_leader_refuses_is_told_with_its_status(serve: Serve) -> None:
     _, server = serve({})
     peers = HttpPeers()
-    for ask in (peers.post_task_configs, peers.fence):
-        with pytest.raises(HerderError, match="The leader answered 400: A standalone") as refused:
-            await ask(server.url, "a/b", b"[]", {"X-Connect-Authorization": "x"})
-        assert refused.value.status == 400
+    signature = {"X-Connect-Authorization": "x"}
+    with pytest.raises(HerderError, match="The leader answered 400: A standalone") as refused:
+        await peers.post_task_configs(server.url, "a/b", b"[]", signature)
+    assert refused.value.status == 400
     url = server.url
     await server.stop()
     with pytest.raises(HerderError, match="IO Error trying to forward REST request"):
-        await peers.fence(url, "c", b"", {})
+        await peers.post_task_configs(url, "c", b"", {})
 
 
 async def test_bytes_that_are_no_request_end_their_connection_and_nothing_else(

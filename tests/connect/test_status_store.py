@@ -67,6 +67,15 @@ def test_a_late_failure_of_an_old_generation_is_not_written() -> None:
     assert found.may_write(connector_of("other"), old)
 
 
+def test_a_trace_of_any_length_makes_a_record_that_can_be_written() -> None:
+    status = Status(State.FAILED, "b:8083", 6, "Traceback\n" + "\x00ö" * 1_000_000 + "\nits end")
+    row = status_row(connector_of("in-one"), status)
+    assert row.value is not None
+    assert len(row.value) < 512 * 1024
+    assert b"Traceback" in row.value
+    assert b"its end" in row.value
+
+
 def test_what_is_not_configured_is_told() -> None:
     assert table().of_others([connector_of("in-one")]) == [TaskId("in-one", 3)]
     assert table().tasks_of("in-one") == [TaskId("in-one", 3)]
@@ -80,6 +89,7 @@ def test_what_is_not_configured_is_told() -> None:
         (b"status-connector-in-one", b"[" * 100_000),
         (b"status-connector-in-one", b'{"state":"HAPPY","worker_id":"a","generation":9}'),
         (b"status-connector-in-one", b'{"state":"FAILED","worker_id":1,"generation":9}'),
+        (b"status-connector-in-one", b'{"state":["FAILED"],"worker_id":"a","generation":9}'),
         (b"status-task-in-one", b"null"),
         (b"status-task-in-one-x", None),
         (b"other", None),

@@ -1,5 +1,6 @@
 """Connectors on a worker: their states, their task configurations, what they ask for."""
 
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import ClassVar
 
 import pytest
 
+from minikafka.connect import connector_runner
 from minikafka.connect.api import ConnectError, Props, SourceConnector
 from minikafka.connect.states import TargetState
 from minikafka.connect.worker import Worker
@@ -24,7 +26,7 @@ class Watched(SourceConnector):
     task = CountTask
     instances: ClassVar[list["Watched"]] = []
     stopped: ClassVar[list[int]] = []
-    on_start: ClassVar[Callable[[], None] | None] = None
+    on_start: ClassVar[Callable[[], object] | None] = None
 
     def start(self, props: Props, context: object) -> None:
         super().start(props, context)  # type: ignore[arg-type]
@@ -53,7 +55,8 @@ async def a_worker(directory: Path, **keys: str) -> AsyncIterator[tuple[Worker, 
 
 
 def watched(want: int, **keys: str) -> dict[str, str]:
-    return {"connector.class": f"{HERE}:Watched", "name": "c", "want": str(want), **keys}
+    given = {"connector.class": f"{HERE}:Watched", "name": "c", "tasks.max": "2"}
+    return {**given, "want": str(want), **keys}
 
 
 def states(told: Told) -> list[str]:
@@ -82,9 +85,9 @@ async def test_task_configurations_are_asked_of_an_instance_that_is_just_resumed
     async with a_worker(tmp_path) as (worker, _):
         await worker.start_connector("c", watched(2), PAUSED, 1)
         with pytest.raises(ConnectError, match="is not running"):
-            await worker.make_task_configs("c", 2)
+            await worker.make_task_configs("c")
         worker.set_target("c", STARTED)
-        configs = await worker.make_task_configs("c", 2)
+        configs = await worker.make_task_configs("c")
         assert [config["part"] for config in configs] == ["0", "1"]
         assert configs[0]["task.class"] == "tests.connect.plain_connectors:CountTask"
 
@@ -95,13 +98,13 @@ async def test_more_tasks_than_allowed_are_refused_unless_it_is_not_enforced(
     async with a_worker(tmp_path) as (worker, _):
         await worker.start_connector("c", watched(3), STARTED, 1)
         with pytest.raises(ConnectError, match="has generated 3 tasks, which is greater than 2"):
-            await worker.make_task_configs("c", 2)
+            await worker.make_task_configs("c")
         await worker.start_connector("c", watched(3, **{"tasks.max.enforce": "false"}), STARTED, 1)
-        assert len(await worker.make_task_configs("c", 2)) == 3
+        assert len(await worker.make_task_configs("c")) == 3
 
 
 async def test_task_configurations_have_references_in_place_of_secrets(tmp_path: Path) -> None:
-    (tmp_path / "secrets").write_text("password=hunter22\n")
+    (tmp_path / "secrets").write_text("password=hunter22\ntasks=3\n")
     reference = f"${{file:{tmp_path}/secrets:password}}"
     provider = {"config_providers": "file", "config_providers_file_class": "file"}
 
@@ -112,14 +115,34 @@ async def test_task_configurations_have_references_in_place_of_secrets(tmp_path:
         props = watched(1, password=reference)
         await worker.start_connector("c", props, STARTED, 1)
         assert Watched.instances[0].props["password"] == "hunter22"
-        (config,) = await worker.make_task_configs("c", 1)
+        (config,) = await worker.make_task_configs("c")
         assert config["password"] == reference
+        tasks = reference.replace("password", "tasks")
+        await worker.start_connector("c", watched(3, **{"tasks.max": tasks}), STARTED, 1)
+        assert len(await worker.make_task_configs("c")) == 3
         Watched.on_start = fail
         await worker.start_connector("c", props, STARTED, 1)
-        assert states(told) == ["RUNNING", "FAILED"]
+        assert states(told) == ["RUNNING", "RUNNING", "FAILED"]
         trace = told.connectors[-1][1].trace or ""
         assert "was refused" in trace
         assert "hunter22" not in trace
+
+
+async def test_a_connector_that_does_not_answer_has_failed_and_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connector_runner, "ANSWER_S", 0.05)
+    answered = threading.Event()
+    Watched.on_start = answered.wait
+    keys = {"task_shutdown_graceful_timeout_ms": "50"}
+    async with a_worker(tmp_path, **keys) as (worker, told):
+        await worker.start_connector("c", watched(1), STARTED, 1)
+        assert states(told) == ["FAILED"]
+        assert "Connector c has not answered start in 0.05 s" in (told.connectors[0][1].trace or "")
+        with pytest.raises(ConnectError, match="has not answered task_configs"):
+            await worker.make_task_configs("c")
+        await worker.stop_connector("c")
+        answered.set()
 
 
 async def test_what_cannot_start_is_a_failed_connector(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 import pytest
 
 from minikafka.connect.clients import Clients, check_overrides, sink_group, transactional_id
+from minikafka.connect.cluster_settings import cluster_settings
 from minikafka.connect.common_config import SINK_CONFIG, SOURCE_CONFIG, check_sink
 from minikafka.connect.config_def import BadConfig
+from minikafka.connect.group_member import MARGIN_MS
 from minikafka.connect.states import TaskId
 from minikafka.connect.topic_creation import new_topic
 from minikafka.connect.worker_config import WorkerConfig, worker_config
@@ -68,13 +70,25 @@ def test_prefixed_keys_are_passed_on_and_others_of_kafka_are_warned_of(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     props = {"producer.linger.ms": "7", "plugin.discovery": "hybrid_warn"}
+    props |= {"connect.protocol": "eager", "worker.unsync.backoff.ms": "1"}
     config = worker_config(DISTRIBUTED | props | {"offset.storage.segment.bytes": "1000"})
     assert config.props["producer.linger.ms"] == "7"
     assert config.storage_configs("offset.storage.") == {
         "cleanup.policy": "compact",
         "segment.bytes": "1000",
     }
-    assert "plugin.discovery has no effect" in caplog.text
+    for key in ("plugin.discovery", "connect.protocol", "worker.unsync.backoff.ms"):
+        assert f"{key} has no effect" in caplog.text
+
+
+@pytest.mark.parametrize(("stop_ms", "warns"), [("5667", False), ("5668", True)])
+def test_it_is_told_if_tasks_may_outlive_their_session(
+    stop_ms: str, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = config_of(task_shutdown_graceful_timeout_ms=stop_ms)
+    times = cluster_settings(config, "http://a/", lambda props: True).times
+    assert (times.silence_ms + int(stop_ms) + MARGIN_MS <= times.session_timeout_ms) is not warns
+    assert ("may still run when others have got them" in caplog.text) is warns
 
 
 def config_of(**keys: str) -> WorkerConfig:
@@ -127,7 +141,13 @@ def test_each_kind_of_connector_has_kafkas_common_keys() -> None:
     assert SINK_CONFIG.parse(both)["errors.tolerance"] == "none"
     assert "topics" not in SOURCE_CONFIG.keys
     assert "exactly.once.support" not in SINK_CONFIG.keys
-    for wrong in ({"name": "a\nb"}, {"tasks.max": "0"}, {"transforms": "a,a"}, {"name": ""}):
+    for wrong in (
+        {"name": "a\nb"},
+        {"tasks.max": "0"},
+        {"transforms": "a,a"},
+        {"name": ""},
+        {"name": "n" * 2001},
+    ):
         with pytest.raises(BadConfig):
             SINK_CONFIG.parse(both | wrong)
 

@@ -69,6 +69,13 @@ def test_every_command_works(tmp_path: Path) -> None:
         # A worker of the group ends, and the other one has its connector.
         page.run("kill %3; wait %3; echo 7 >> more.txt")
         taken_over = page.run(CONSUME.format(topic="more", count=4))
+        # It is killed, and a third one has it after session and delay.
+        page.run(
+            "rm group-1.log; minikafka connect-distributed group.properties"
+            " --override listeners=http://127.0.0.1:8084 > group-1.log 2>&1 &"
+        )
+        page.run("kill -9 %4; wait %4 || true; echo 8 >> more.txt")
+        after_kill = page.run(CONSUME.format(topic="more", count=5))
         # The worker without a group ends, and another one goes on where it was.
         page.run("kill %2; wait %2; rm connect.log")
         page.run(
@@ -92,6 +99,7 @@ def test_every_command_works(tmp_path: Path) -> None:
     assert numbers(group) == ["4", "5", "6"]
     assert re.search(r"more\s+source\s+RUNNING\s+1/1", group)
     assert sorted(numbers(taken_over)) == ["4", "5", "6", "7"]
+    assert sorted(numbers(after_kill)) == ["4", "5", "6", "7", "8"]
     assert notes.split("created notes")[1].split()[:2] == ["milk", "bread"]
     assert numbers(again)[-2:] == ["3", "4"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from minikafka.aio import TopicPartition
 from minikafka.connect.cluster_worker import ClusterWorker
-from minikafka.connect.config_log import tasks_rows
+from minikafka.connect.config_log import logger_row, tasks_rows
 from minikafka.connect.distributed import DistributedHerder
 from minikafka.connect.group_member import ForeignWorker
 from minikafka.connect.group_protocol import (
@@ -423,6 +423,118 @@ async def test_x_13_a_leader_gives_nothing_to_a_worker_of_kafka(stage: Stage) ->
     assert given.assigned == ()
     await stage.until(lambda: fatal, "it is told")
     assert "http://jvm:8083/" in str(fatal[0])
+
+
+@staged(brokers=3, broker=BROKER)
+async def test_a_group_may_be_mixed_if_that_is_wanted(stage: Stage) -> None:
+    workers = Workers(stage, {"mixed": True})
+    await workers.start("w1")
+    fatal: list[Exception] = []
+    workers.leader.cluster.on_fatal = fatal.append
+    stranger = Stranger(stage)
+    await stranger.sync(await stranger.join())
+    await workers.create("c", 2)
+    await workers.until_all_run(work("c", tasks=2))
+    await workers.start("w2")
+    assert fatal == []
+
+
+@staged(brokers=3, broker=BROKER)
+async def test_a_worker_that_stops_starts_nothing_of_an_assignment_that_it_is_taking(
+    stage: Stage,
+) -> None:
+    workers = Workers(stage)
+    await workers.start("w1", "w2")
+    await workers.create("c", 4)
+    await workers.until_all_run(work("c", tasks=4))
+    name = workers.follower_name
+    follower = workers.members[name]
+    follower.worker.stop_seconds = follower.worker.stop_seconds_least = 4.0
+    topic: Any = follower.cluster.topic
+    resigning: list[str] = []
+
+    async def resign() -> None:
+        resigning.append(name)
+        await asyncio.sleep(1)
+
+    topic.resign, at_once = resign, topic.resign
+    await workers.create("d", 1)
+    await stage.until(lambda: resigning, "it takes the assignment")
+    topic.resign = at_once
+    await workers.stop(name)
+    await workers.until_all_run([*work("c", tasks=4), *work("d", tasks=1)])
+    assert workers.history.of(name) == []
+
+
+@staged(brokers=3, broker=BROKER)
+async def test_changes_at_the_same_time_do_not_undo_each_other(stage: Stage) -> None:
+    workers = Workers(stage)
+    await workers.start("w1")
+    leader = workers.leader
+    props = {"connector.class": "Counter"}
+
+    async def both(*calls: Callable[[DistributedHerder], Awaitable[Any]]) -> list[Any]:
+        async def ask(herder: DistributedHerder) -> list[Any]:
+            return await asyncio.gather(*(call(herder) for call in calls), return_exceptions=True)
+
+        found: list[Any] = await leader.ask(ask)
+        return found
+
+    made = await both(
+        *(
+            lambda herder, more=more: herder.create("c", props | more, TargetState.STARTED)
+            for more in ({"n": "0"}, {"n": "1"})
+        )
+    )
+    (info,) = [each for each in made if not isinstance(each, Exception)]
+    assert [str(each) for each in made if each is not info] == ["Connector c already exists"]
+    assert leader.cluster.config.connectors["c"] == info["config"]
+    await both(
+        *(lambda herder, key=key: herder.patch_config("c", {key: "1"}) for key in ("a", "b"))
+    )
+    assert leader.cluster.config.connectors["c"] == {**info["config"], "a": "1", "b": "1"}
+
+
+@staged(brokers=3, broker=BROKER)
+async def test_offsets_that_are_set_at_once_after_a_stop_wait_for_the_tasks(stage: Stage) -> None:
+    workers = Workers(stage)
+    await workers.start("w1", "w2")
+    await workers.create("c", 3)
+    await workers.until_all_run(work("c", tasks=3))
+    for member in workers.members.values():
+        member.worker.stop_seconds_least = member.worker.stop_seconds = 3.0
+    await workers.leader.ask(partial(_set_target, "c", TargetState.STOPPED))
+    assert workers.history.runs()
+    assert await workers.leader.ask(lambda herder: herder.alter_offsets("c", [])) == "altered"
+    assert not workers.history.runs()
+
+
+@staged(brokers=3, broker=BROKER)
+async def test_what_a_plugin_or_a_foreign_record_breaks_ends_no_worker(stage: Stage) -> None:
+    workers = Workers(stage)
+    await workers.start("w1")
+    member = workers.leader
+    worker: Any = member.worker
+    fence, fenced = worker.fence, []
+
+    async def fail_once(name: str, props: dict[str, str], count: int) -> None:
+        fenced.append(count)
+        if len(fenced) == 1:
+            raise FileNotFoundError("a provider's file")
+        await fence(name, props, count)
+
+    worker.fence = fail_once
+    await workers.create("c", 2)
+    await workers.until_all_run(work("c", tasks=2))
+    config = {"connector.class": "Counter", "tasks.max": "3"}
+    await workers.leader.ask(partial(_put, "c", config))
+    await workers.until_all_run(work("c", tasks=3))
+    assert fenced == [2, 2]
+    row = logger_row("a.b", "LOUD")
+    producer = await stage.producer()
+    await producer.send("connect-configs", row.value or b"", key=row.key)
+    await workers.create("d", 1)
+    await workers.until_all_run([*work("c", tasks=3), *work("d", tasks=1)])
 
 
 @staged(brokers=3, broker=BROKER)

@@ -19,7 +19,7 @@ from minikafka.connect.duties import ClusterSettings, Parts
 from minikafka.connect.group_member import GroupTimes
 from minikafka.connect.group_protocol import CONNECTOR
 from minikafka.connect.herder import Rules
-from minikafka.connect.herding import Config, HerderError, Json
+from minikafka.connect.herding import Config, HerderError, Json, NotFound
 from minikafka.connect.states import State, Status, TargetState, TaskId
 from minikafka.runtime.errors import MinikafkaError
 
@@ -51,6 +51,8 @@ class SimWorker:
         """The most seconds between two transactions of a source."""
         self.counts = True
         """False for tasks that only seem to do something."""
+        self.restart_seconds: float | None = None
+        """The seconds after which a failed task is started again; None: never."""
         self.fails: dict[TaskId, None] = {}
         """Tasks that fail when they are started."""
         self._runtime = runtime
@@ -72,11 +74,11 @@ class SimWorker:
         self._connectors.pop(name, None)
         self._history.on_stopped(self.life, TaskId(name, CONNECTOR))
 
-    async def make_task_configs(self, name: str, max_tasks: int) -> list[dict[str, str]]:
+    async def make_task_configs(self, name: str) -> list[dict[str, str]]:
         await asyncio.sleep(0.05 * self._runtime.rng.random())
         props = self._connectors[name]
         partitions = [f"{name}/{each}" for each in range(int(props.get("partitions", "4")))]
-        count = min(max_tasks, len(partitions))
+        count = min(int(props.get("tasks.max", "1")), len(partitions))
         return [{"mine": ",".join(partitions[task::count])} for task in range(count)]
 
     async def start_task(
@@ -138,7 +140,11 @@ class SimWorker:
                 if "Fenced" in type(error).__name__:
                     failed = Status(State.FAILED, self.worker_id, generation, str(error))
                     self.cluster.reports.on_task(task, failed)
-                    return
+                    if self.restart_seconds is None:
+                        return
+                    await asyncio.sleep(self.restart_seconds)
+                    running = Status(State.RUNNING, self.worker_id, generation)
+                    self.cluster.reports.on_task(task, running)
                 await asyncio.sleep(self._runtime.rng.random())
 
     async def _count_from_committed(self, task: TaskId, partitions: list[str]) -> None:
@@ -208,6 +214,8 @@ class SimLibrary:
         return {name: {"level": level} for name, level in self.levels.items()}
 
     def set_logger(self, namespace: str, level: str) -> list[str]:
+        if level == "LOUD":
+            raise NotFound("invalid log level")
         self.levels[namespace] = level
         return [namespace]
 
@@ -267,10 +275,6 @@ def name_of(url: str) -> str:
     return url.removeprefix("http://").rstrip("/")
 
 
-def encode_tasks(configs: Sequence[Props]) -> bytes:
-    return json.dumps([dict(each) for each in configs]).encode()
-
-
 def make_worker(
     runtime: SimRuntime,
     peers: Peers,
@@ -282,15 +286,15 @@ def make_worker(
 ) -> tuple[DistributedHerder, ClusterWorker, SimWorker]:
     """Make the worker of one process; `changes` are settings of the cluster."""
     worker = SimWorker(runtime, history, bootstrap, life or runtime.name)
-    library = SimLibrary()
+    library: Any = SimLibrary()
     worker.counts = changes.pop("counts", True)
     worker.seconds_between = changes.pop("seconds_between", 0.3)
+    worker.restart_seconds = changes.pop("restart_seconds", None)
     mode = changes.pop("exactly_once", "enabled")
     rules = Rules(
         leader_fences=mode != "disabled",
         tasks_wait=mode == "enabled",
         is_source=lambda props: True,
-        restart_backoff_ms=changes.pop("restart_backoff_ms", 0),
         key_ttl_ms=changes.pop("key_ttl_ms", 3_600_000),
     )
     settings: dict[str, Any] = {
@@ -308,7 +312,7 @@ def make_worker(
         "rules": rules,
         **changes,
     }
-    parts = Parts(worker, peers.of(runtime), encode_tasks, library.set_logger)
+    parts = Parts(worker, peers.of(runtime), library.set_logger)
     cluster = ClusterWorker(runtime, parts, ClusterSettings(**settings))
     worker.cluster = cluster
     herder = DistributedHerder(runtime, cluster, library, "sim")

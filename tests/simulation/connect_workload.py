@@ -102,7 +102,7 @@ class ConnectWork:
                 self.workload.cluster.bootstrap,
                 life=life,
                 seconds_between=2.0,
-                restart_backoff_ms=1_000,
+                restart_seconds=1.0,
                 scheduled_rebalance_max_delay_ms=self.delay_ms,
             )
             self.clusters[runtime.name] = cluster
