@@ -20,7 +20,8 @@ from . import plain_connectors as plain
 from .lab import CLASSES, WITHIN_S, Told, connector, running_worker, start
 from .plain_connectors import KeepTask
 
-pytestmark = [pytest.mark.slow, pytest.mark.processes]
+# uvloop may wait for ever when it is closed under sockets that a task left (decision 0008).
+pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.plain_loop]
 names = (f"x{number}" for number in itertools.count())
 TASK = TaskId("c", 0)
 LONG = {"transaction__boundary": "interval", "transaction__boundary__interval__ms": "600000"}
