@@ -14,14 +14,13 @@ from minikafka.deploy.local_cluster import LocalCluster
 from . import produce
 from .requests import produce as request_of
 
-ROUNDS = 15
-BYTES = 30_000_000
-"""Sent in each round at each setting."""
+ROUNDS = 9
 EVERY = (0, 1024, 1)
 CASES = (
-    ("16 KB batches of 100 B", 100, 16_000, 16),
-    ("one record of 100 B", 100, 0, 64),
+    produce.Case("16 KB batches of 100 B", 100, 16_000, 16, 1_000_000_000),
+    produce.Case("one record of 100 B", 100, 0, 64, 10_000_000),
 )
+"""Rounds of a second or more: a broker traces so many batches of a second, and no more."""
 SETTLE_SECONDS = 0.3
 
 
@@ -37,12 +36,11 @@ class Cost(NamedTuple):
     """Requests a second, to those with tracing off in the same round."""
 
 
-def compare(cluster: LocalCluster, rounds: int = ROUNDS, volume_bytes: int = BYTES) -> list[Cost]:
+def compare(cluster: LocalCluster, rounds: int = ROUNDS) -> list[Cost]:
     """Measure every case with every setting."""
     costs: list[Cost] = []
     with Admin(bootstrap_servers=cluster.bootstrap) as admin:
-        for number, (name, record_bytes, batch_bytes, window) in enumerate(CASES):
-            case = produce.Case(name, record_bytes, batch_bytes, window, volume_bytes)
+        for number, case in enumerate(CASES):
             found: dict[int, list[produce.Measured]] = {every: [] for every in EVERY}
             for turn in range(rounds):
                 for every in EVERY if turn % 2 else EVERY[::-1]:
@@ -52,7 +50,7 @@ def compare(cluster: LocalCluster, rounds: int = ROUNDS, volume_bytes: int = BYT
                     time.sleep(SETTLE_SECONDS)
                     found[every].append(_round(cluster, topic, case))
                     admin.delete_topics([topic])
-            costs += [_cost(name, every, found[every], found[0]) for every in EVERY]
+            costs += [_cost(case.name, every, found[every], found[0]) for every in EVERY]
     return costs
 
 
