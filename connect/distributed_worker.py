@@ -22,7 +22,6 @@ from .plugins import Plugins
 from .providers import ConfigProviders
 from .rest_config import RestConfig, rest_config
 from .rest_server import RestServer
-from .states import Status, StatusListener, TaskId
 from .validation import Rules
 from .worker import Worker
 from .worker_config import WorkerConfig, worker_config
@@ -59,8 +58,8 @@ class DistributedWorker:
         self._runtime = runtime
         self._config = config
         self._rest = RestServer(runtime, rest, config.props)
-        plugins, reports = Plugins(config.plugin_path), _Reports()
-        self._worker = Worker(runtime, config, plugins, reports, worker_id=self._rest.worker_id)
+        plugins = Plugins(config.plugin_path)
+        self._worker = Worker(runtime, config, plugins, worker_id=self._rest.worker_id)
         resolve = ConfigProviders(config.props, plugins.find).resolve
         rules = Rules(resolve, config.connector_client_config_override_policy)
         self._library = Library(runtime, plugins, rules)
@@ -71,7 +70,7 @@ class DistributedWorker:
             config, self._rest.url, lambda props: library.kind(props) == "source"
         )
         self._cluster = ClusterWorker(runtime, parts, settings)
-        reports.to = self._cluster.reports
+        self._worker.listener = self._cluster.reports
         self._herder: DistributedHerder | None = None
 
     async def start(self, stop: Stop) -> None:
@@ -104,21 +103,3 @@ class DistributedWorker:
         if self._herder is not None:
             await self._herder.stop()
         await self._worker.close()
-
-
-class _Reports:
-    """Hands the worker's reports to the cluster, which is made after it."""
-
-    to: StatusListener
-
-    def on_connector(self, name: str, status: Status) -> None:
-        self.to.on_connector(name, status)
-
-    def on_task(self, task: TaskId, status: Status) -> None:
-        self.to.on_task(task, status)
-
-    def on_topic(self, task: TaskId, topic: str) -> None:
-        self.to.on_topic(task, topic)
-
-    def on_reconfiguration(self, name: str) -> None:
-        self.to.on_reconfiguration(name)

@@ -10,14 +10,12 @@ it knows no group and no clock.
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
-from ..protocol import codec
-from ..protocol.errors import RemoteProtocolError
-from ..protocol.schema import Bytes, Int16, Int32, Int64, String, data, field, nested, shape_of
+from ..protocol.schema import Bytes, Int16, Int32, Int64, String, data, field, nested
+from ..protocol.versioned import decode_versioned, encode_versioned
 from .states import TaskId
 
-T = TypeVar("T")
 PROTOCOL_TYPE: Final = "connect"
 EAGER: Final = "default"
 COMPATIBLE: Final = "compatible"
@@ -31,7 +29,6 @@ CONNECTOR: Final = -1
 NO_ERROR: Final = 0
 CONFIG_MISMATCH: Final = 1
 """The error of an assignment that gives nothing: read the config topic to its end and rejoin."""
-_VERSION: Final = struct.Struct(">h")
 _MARKER: Final = struct.Struct(">2sBB")
 """Two letters, the marker's version, and flags."""
 _LETTERS: Final = b"mk"
@@ -122,7 +119,7 @@ def encode_subscription(said: Subscription, held: Assignment | None = None) -> b
         config_offset=said.config_offset,
         allocation=None if allocation is None else encode_assignment(allocation),
     )
-    encoded = _VERSION.pack(said.version) + codec.encode_bytes(written, said.version)
+    encoded = encode_versioned(written, said.version)
     if not said.is_ours:
         return encoded
     return encoded + _MARKER.pack(_LETTERS, _MARKER_VERSION, _IS_LEAVING * said.is_leaving)
@@ -133,7 +130,7 @@ def decode_subscription(encoded: bytes) -> tuple[Subscription, Assignment | None
 
     Raise RemoteProtocolError if the bytes are malformed.
     """
-    version, read, end = _decode(_Subscription, encoded)
+    version, read, end = decode_versioned(_Subscription, encoded, "Connect Subscription")
     allocation = None if read.allocation is None else decode_assignment(bytes(read.allocation))
     is_ours, flags = _marker(encoded[end:])
     said = Subscription(
@@ -158,7 +155,7 @@ def encode_assignment(given: Assignment) -> bytes:
         revoked=_grouped(given.revoked),
         scheduled_delay_ms=given.scheduled_delay_ms,
     )
-    encoded = _VERSION.pack(given.version) + codec.encode_bytes(written, given.version)
+    encoded = encode_versioned(written, given.version)
     return encoded + _MARKER.pack(_LETTERS, _MARKER_VERSION, 0) if given.is_ours else encoded
 
 
@@ -166,7 +163,7 @@ def decode_assignment(encoded: bytes) -> Assignment:
     """Decode an assignment; empty bytes stand for none. Raise RemoteProtocolError if malformed."""
     if not encoded:
         return Assignment()
-    version, read, end = _decode(_Assignment, encoded)
+    version, read, end = decode_versioned(_Assignment, encoded, "Connect Assignment")
     return Assignment(
         version=version,
         error=read.error,
@@ -196,22 +193,3 @@ def _marker(rest: bytes) -> tuple[bool, int]:
         return False, 0
     letters, _, flags = _MARKER.unpack_from(rest)
     return letters == _LETTERS, flags
-
-
-def _decode(cls: type[T], encoded: bytes) -> tuple[int, T, int]:
-    """Return the version, the message and the position behind it."""
-    name = cls.__name__.lstrip("_")
-    if len(encoded) < _VERSION.size:
-        raise RemoteProtocolError(f"Connect {name} of {len(encoded)} bytes")
-    (version,) = _VERSION.unpack_from(encoded)
-    if version < 0:
-        raise RemoteProtocolError(f"Connect {name} of version {version}")
-    known = min(version, shape_of(cls).versions.last)
-    view = memoryview(encoded)
-    try:
-        message, end = codec.decoder_of(cls, known)(view, _VERSION.size, len(view))
-    except codec.BAD_BYTES as error:
-        raise RemoteProtocolError(f"Connect {name} v{version}: {error}") from error
-    if end > len(view):
-        raise RemoteProtocolError(f"Connect {name} v{version} is cut off")
-    return known, message, end

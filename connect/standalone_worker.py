@@ -57,9 +57,8 @@ class StandaloneWorker:
         self._rest = RestServer(runtime, rest, config.props)
         self._plugins = Plugins(config.plugin_path)
         self._statuses = Statuses()
-        self._worker = Worker(
-            runtime, config, self._plugins, self._statuses, worker_id=self._rest.worker_id
-        )
+        self._worker = Worker(runtime, config, self._plugins, worker_id=self._rest.worker_id)
+        self._worker.listener = self._statuses
 
     async def start(self, files: Sequence[ConnectorFile]) -> None:
         """Start the worker, the REST API and the connectors of the files.

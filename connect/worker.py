@@ -39,12 +39,14 @@ class Worker:
     `make_host` makes the host of a connector; the simulator takes LoopHost.
     """
 
+    listener: StatusListener
+    """Hears what becomes of all that runs; to be set before `start`."""
+
     def __init__(
         self,
         runtime: Runtime,
         config: WorkerConfig,
         plugins: Plugins,
-        listener: StatusListener,
         *,
         worker_id: str = "",
     ) -> None:
@@ -53,7 +55,6 @@ class Worker:
         self.plugins = plugins
         self.make_host: Callable[..., Host] = ThreadHost
         self._runtime = runtime
-        self._listener = listener
         self._connectors: dict[str, ConnectorRunner] = {}
         self._tasks: dict[TaskId, TaskRunner] = {}
         self._failures: dict[TaskId, int] = {}
@@ -72,7 +73,7 @@ class Worker:
             self._runtime,
             self.config,
             self.worker_id,
-            self._listener,
+            self.listener,
             self._providers.hide,
             self.store,
             self._on_failed,
@@ -113,7 +114,7 @@ class Worker:
             trace = self.around.hide(trace_of(error))
             log.error("connector %s is not started: %s", name, self.around.hide(str(error)))
             status = Status(State.FAILED, self.worker_id, generation, trace)
-            self._listener.on_connector(name, status)
+            self.listener.on_connector(name, status)
             return
         runner = ConnectorRunner(name, found, (props, resolved), generation, self.around)
         runner.make_host = self.make_host
@@ -183,7 +184,7 @@ class Worker:
         except Exception as error:
             trace = self.around.hide(trace_of(error))
             log.error("task %s is not started: %s", task, self.around.hide(str(error)))
-            self._listener.on_task(task, Status(State.FAILED, self.worker_id, generation, trace))
+            self.listener.on_task(task, Status(State.FAILED, self.worker_id, generation, trace))
 
     async def stop_tasks(self, tasks: Sequence[TaskId]) -> None:
         """Stop tasks, all at once.

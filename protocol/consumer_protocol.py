@@ -5,17 +5,13 @@ int16 version, then one of the messages below. A newer version is read as the ne
 because Kafka promises that versions only append fields. Pure.
 """
 
-import struct
-from typing import Final, TypeVar
+from typing import Final
 
-from . import codec
-from .errors import RemoteProtocolError
-from .schema import Bytes, Int32, String, data, field, nested, shape_of
+from .schema import Bytes, Int32, String, data, field, nested
+from .versioned import decode_versioned, encode_versioned
 
 PROTOCOL_TYPE: Final = "consumer"
 NO_GENERATION: Final = -1
-T = TypeVar("T")
-_VERSION: Final = struct.Struct(">h")
 _NEWEST: Final = 3
 
 
@@ -54,12 +50,14 @@ def encode_subscription(
     subscription: ConsumerProtocolSubscription, version: int = _NEWEST
 ) -> bytes:
     """Encode a member's metadata for JoinGroup."""
-    return _VERSION.pack(version) + codec.encode_bytes(subscription, version)
+    return encode_versioned(subscription, version)
 
 
 def decode_subscription(encoded: bytes) -> ConsumerProtocolSubscription:
     """Decode a member's metadata of JoinGroup; raise RemoteProtocolError if it is malformed."""
-    return _decode(ConsumerProtocolSubscription, encoded)
+    return decode_versioned(
+        ConsumerProtocolSubscription, encoded, ConsumerProtocolSubscription.__name__
+    )[1]
 
 
 def topics_of(metadata: bytes) -> tuple[str, ...]:
@@ -72,7 +70,7 @@ def topics_of(metadata: bytes) -> tuple[str, ...]:
 
 def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = _NEWEST) -> bytes:
     """Encode a member's assignment for SyncGroup."""
-    return _VERSION.pack(version) + codec.encode_bytes(assignment, version)
+    return encode_versioned(assignment, version)
 
 
 def decode_assignment(encoded: bytes) -> ConsumerProtocolAssignment:
@@ -82,25 +80,6 @@ def decode_assignment(encoded: bytes) -> ConsumerProtocolAssignment:
     """
     if not encoded:
         return ConsumerProtocolAssignment(assigned_partitions=[])
-    return _decode(ConsumerProtocolAssignment, encoded)
-
-
-def _decode(cls: type[T], encoded: bytes) -> T:
-    """Decode a message; skip bytes after it, which belong to a newer version.
-
-    Raise RemoteProtocolError if the message is malformed.
-    """
-    if len(encoded) < _VERSION.size:
-        raise RemoteProtocolError(f"{cls.__name__} of {len(encoded)} bytes")
-    (version,) = _VERSION.unpack_from(encoded)
-    if version < 0:
-        raise RemoteProtocolError(f"{cls.__name__} of version {version}")
-    known = min(version, shape_of(cls).versions.last)
-    view = memoryview(encoded)
-    try:
-        message, end = codec.decoder_of(cls, known)(view, _VERSION.size, len(view))
-    except codec.BAD_BYTES as error:
-        raise RemoteProtocolError(f"{cls.__name__} v{version}: {error}") from error
-    if end > len(view):
-        raise RemoteProtocolError(f"{cls.__name__} v{version} is cut off")
-    return message  # type: ignore[no-any-return]
+    return decode_versioned(
+        ConsumerProtocolAssignment, encoded, ConsumerProtocolAssignment.__name__
+    )[1]

@@ -3,7 +3,6 @@
 Configurations, offsets and states are in topics of the target, under Kafka's names for MM2.
 """
 
-import logging
 from collections.abc import Mapping
 
 from ...client.admin.admin import Admin
@@ -17,12 +16,9 @@ from ..herding import HerderError
 from ..library import Library
 from ..plugins import Plugins
 from ..providers import ConfigProviders
-from ..states import Status, TaskId
 from ..validation import Rules as ValidationRules
 from ..worker import Worker
 from ..worker_config import worker_config
-
-log = logging.getLogger(__name__)
 
 JOIN_MS = 60_000
 
@@ -37,35 +33,6 @@ class NoPeers:
         raise HerderError(f"{url} runs this flow too: run each flow in one process")
 
 
-class Reports:
-    """Passes what the worker reports on to the cluster worker, which is made behind it."""
-
-    cluster: ClusterWorker
-
-    def on_connector(self, name: str, status: Status) -> None:
-        """Take a connector's new status, and log a failure."""
-        _log_failure(name, status)
-        self.cluster.reports.on_connector(name, status)
-
-    def on_task(self, task: TaskId, status: Status) -> None:
-        """Take a task's new status, and log a failure."""
-        _log_failure(str(task), status)
-        self.cluster.reports.on_task(task, status)
-
-    def on_topic(self, task: TaskId, topic: str) -> None:
-        """Hear of a topic that a task uses."""
-        self.cluster.reports.on_topic(task, topic)
-
-    def on_reconfiguration(self, name: str) -> None:
-        """Hear that a connector asked for new tasks."""
-        self.cluster.reports.on_reconfiguration(name)
-
-
-def _log_failure(name: str, status: Status) -> None:
-    if status.trace is not None:
-        log.error("%s is %s: %s", name, status.state.value, status.trace.strip().splitlines()[-1])
-
-
 class FlowWorker:
     """One worker with its herder."""
 
@@ -76,13 +43,13 @@ class FlowWorker:
         self._runtime = runtime
         self._config = config = worker_config(props)
         self._plugins = Plugins(config.plugin_path)
-        reports = Reports()
         self.worker_id = str(config.client_id)
-        self._worker = Worker(runtime, config, self._plugins, reports, worker_id=self.worker_id)
+        self._worker = Worker(runtime, config, self._plugins, worker_id=self.worker_id)
         parts = Parts(self._worker, NoPeers())
-        reports.cluster = self._cluster = ClusterWorker(
+        self._cluster = ClusterWorker(
             runtime, parts, cluster_settings(config, self.worker_id, lambda props: True)
         )
+        self._worker.listener = self._cluster.reports
 
     async def start(self) -> None:
         """Read the topics and join the group; raise MinikafkaError if that fails."""

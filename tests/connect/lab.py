@@ -79,7 +79,8 @@ async def running_worker(
     } | {key.replace("_", "."): value for key, value in overrides.items()}
     told = Told()
     runtime = SystemRuntime("connect")
-    worker = Worker(runtime, worker_config(props), Plugins(), told, worker_id="here:8083")
+    worker = Worker(runtime, worker_config(props), Plugins(), worker_id="here:8083")
+    worker.listener = told
     await worker.start()
     try:
         yield worker, told
