@@ -16,7 +16,6 @@ import random
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from minikafka import Admin, Consumer, NewTopic, TopicPartition
 
 from ..support.cluster import Cluster, running_cluster, wait_until
 from .exactly_once_app import process
+from .feeding import Feeder
 
 ROOT = Path(__file__).parents[2]
 SOURCE = "input"
@@ -89,52 +89,30 @@ def squaring(cluster: Cluster, client: str, number: int) -> Application:
     return Application(cluster.directory, f"{client}-{number}", module, *where)
 
 
-class Feeder:
+class Numbers(Feeder):
     """Writes 0, 1, 2, ... to the input, in time, until it is told to stop."""
 
     def __init__(self, bootstrap: str) -> None:
         self.fed: list[list[int]] = [[] for _ in range(PARTITIONS)]
-        self.failures: list[str] = []
-        self._producer = confluent_kafka.Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
-                "delivery.timeout.ms": 120_000,
-                "log_level": 0,
-            }
+        super().__init__(bootstrap, RATE)
+
+    def write(self, number: int) -> None:
+        """Produce a number."""
+        partition = number % PARTITIONS
+        self.producer.produce(
+            SOURCE, b"%d" % number, partition=partition, on_delivery=self.on_delivery
         )
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="feeder")
-        self._thread.start()
+
+    def on_delivery(self, error: Any, message: Any) -> None:
+        """Note where a number is, or that it is not acknowledged."""
+        super().on_delivery(error, message)
+        if error is None:
+            self.fed[message.partition()].append(int(message.value()))
 
     def stop(self) -> list[list[int]]:
         """End, and give what is acknowledged: everything."""
-        self._stopped.set()
-        self._thread.join(150)
-        assert not self._thread.is_alive()
-        assert self.failures == []
+        self.end()
         return self.fed
-
-    def _run(self) -> None:
-        start, number = time.monotonic(), 0
-        while not self._stopped.wait(0.02):
-            while number < (time.monotonic() - start) * RATE:
-                self._producer.produce(
-                    SOURCE,
-                    b"%d" % number,
-                    partition=number % PARTITIONS,
-                    on_delivery=self._on_delivery,
-                )
-                number += 1
-            self._producer.poll(0)
-        if self._producer.flush(130):
-            self.failures.append("not all was acknowledged")
-
-    def _on_delivery(self, error: Any, message: Any) -> None:
-        if error is not None:
-            self.failures.append(str(error))
-        else:
-            self.fed[message.partition()].append(int(message.value()))
 
 
 @dataclass
@@ -215,7 +193,7 @@ def play(directory: Path, seconds: float, seed: int) -> dict[str, int]:
         try:
             for one in applications:
                 one.start()
-            feeder = Feeder(cluster.bootstrap)
+            feeder = Numbers(cluster.bootstrap)
             try:
                 wait_until_read(cluster, feeder, least=1)
                 topics = [SOURCE, *map(sink_of, CLIENTS)]
@@ -235,7 +213,7 @@ def play(directory: Path, seconds: float, seed: int) -> dict[str, int]:
     return {"records": sum(map(len, fed)), **killer.killed}
 
 
-def wait_until_read(cluster: Cluster, feeder: Feeder, least: int | None = None) -> None:
+def wait_until_read(cluster: Cluster, feeder: Numbers, least: int | None = None) -> None:
     """Wait until every application has committed all of the input, or at least so much."""
     kadmin: Any = confluent_kafka.admin
     admin = kadmin.AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})

@@ -13,18 +13,16 @@ import argparse
 import os
 import random
 import tempfile
-import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import confluent_kafka
-
 from minikafka import Admin, NewTopic
 
 from ..compat import quix
 from ..support.cluster import Cluster, running_cluster, wait_until
+from .feeding import Feeder
 
 INSTANCES = 2
 STEP_MS = 5
@@ -41,54 +39,28 @@ CHANGELOG = "changelog__"
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
-class Feeder:
+class Orders(Feeder):
     """Writes order 0, 1, 2, ... in time, until it is told to stop."""
 
     def __init__(self, bootstrap: str, began_ms: int) -> None:
-        self.failures: list[str] = []
         self._began_ms = began_ms
-        self._count = 0
-        self._producer = confluent_kafka.Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
-                "delivery.timeout.ms": 120_000,
-                "log_level": 0,
-            }
+        super().__init__(bootstrap, 1000 / STEP_MS)
+
+    def write(self, number: int) -> None:
+        """Produce an order."""
+        self.producer.produce(
+            quix.ORDERS,
+            quix.order(number),
+            quix.key_of(number),
+            quix.partition_of(number),
+            timestamp=self._began_ms + number * STEP_MS,
+            on_delivery=self.on_delivery,
         )
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="feeder")
-        self._thread.start()
 
     def stop(self) -> int:
         """End, and give how many were written; all of them are acknowledged."""
-        self._stopped.set()
-        self._thread.join(150)
-        assert not self._thread.is_alive()
-        assert self.failures == []
-        return self._count
-
-    def _run(self) -> None:
-        start = time.monotonic()
-        while not self._stopped.wait(0.02):
-            while self._count * STEP_MS < (time.monotonic() - start) * 1000:
-                number = self._count
-                self._producer.produce(
-                    quix.ORDERS,
-                    quix.order(number),
-                    quix.key_of(number),
-                    quix.partition_of(number),
-                    timestamp=self._began_ms + number * STEP_MS,
-                    on_delivery=self._on_delivery,
-                )
-                self._count += 1
-            self._producer.poll(0)
-        if self._producer.flush(130):
-            self.failures.append("not all was acknowledged")
-
-    def _on_delivery(self, error: Any, message: Any) -> None:
-        if error is not None:
-            self.failures.append(str(error))
+        self.end()
+        return self.count
 
 
 @dataclass
@@ -177,7 +149,7 @@ def play(directory: Path, seconds: float, seed: int) -> dict[str, int]:
         try:
             for one in instances:
                 one.start()
-            feeder = Feeder(where, began_ms)
+            feeder = Orders(where, began_ms)
             try:
                 wait_for_counts(killer, 1)
                 killer.run(seconds)
